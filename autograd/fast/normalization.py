@@ -37,7 +37,15 @@ class Normalization(QuickImplementation):
         x_hat, rstd, out = np.empty(rows.shape, wide), np.empty((len(rows), 1), wide), np.empty(x.shape, x.dtype)
         sums = None if total is None else rows_of(total)
         arrays = rows, past, keep_mask, scale, weight, bias, wide.type(self.eps), sums, x_hat, rstd, rows_of(out)
-        parallel_for(np, len(rows), partial(self.normalize, *arrays), cost=1.2 * rows.shape[1])
+        with np.errstate(over="ignore", invalid="ignore"):
+            parallel_for(np, len(rows), partial(self.normalize, *arrays), cost=1.2 * rows.shape[1])
+        if not rstd.all():  # squares of some rows overflowed
+            large = np.flatnonzero(rstd[:, 0] == 0)
+            z = rows[large].astype(wide)
+            if past is not None:
+                z = (z if keep_mask is None else z * keep_mask[large] * scale) + past[large]
+            x_hat[large], rstd[large] = LayerNorm(self.eps).normalized(z)
+            rows_of(out)[large] = x_hat[large] * weight + bias
         self.keep(x_hat, rstd, keep_mask, scale)
         return out
 

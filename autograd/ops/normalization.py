@@ -8,7 +8,7 @@ from ..backend import array_module
 from ..function import Function
 from ..random import Generator, default_generator
 from ..sums import summed
-from ..tensor import Tensor
+from ..tensor import Tensor, array_of
 from .dropout import _dropout_reference, check_probability, dropout_add
 from .elementwise import promoted
 from .reduction import narrowed, widened
@@ -32,9 +32,14 @@ class LayerNorm(Function):
 
     def normalized(self, x):
         x = widened(x)
-        centred = x - row_mean(x)
-        r = 1 / array_module(x).sqrt(row_mean(centred * centred) + self.eps)
-        return centred * r, r
+        with np.errstate(over="ignore", invalid="ignore"):  # see `unit_of_large_rows`
+            centred = x - row_mean(x)
+            r = 1 / array_module(x).sqrt(row_mean(centred * centred) + self.eps)
+        unit = unit_of_large_rows(x, r)
+        if unit is not None:
+            centred = x / unit - row_mean(x / unit)
+            r = 1 / array_module(x).sqrt(row_mean(centred * centred) + eps_in(unit, self.eps))
+        return centred * r, r if unit is None else r / unit
 
     def backward(self, g):
         x, weight, _ = self.saved
@@ -42,6 +47,22 @@ class LayerNorm(Function):
         h, rows = g * weight, tuple(range(len(x.shape) - 1))
         dx = r * (h - row_mean(h) - x_hat * row_mean(h * x_hat))
         return dx, summed(g * x_hat, rows), summed(g, rows)
+
+
+def unit_of_large_rows(x: Any, r: Any) -> Any:
+    """Return a power of two for each row, of its largest element where squares of the row overflowed, so that its r is
+    0, and 1 elsewhere; None if there is no such row. Rows on a GPU are not looked at.
+    """
+    x, r = array_of(x), array_of(r)
+    if not isinstance(r, np.ndarray) or r.all():
+        return None
+    top = np.abs(x).max(axis=-1, keepdims=True)
+    return np.exp2(np.floor(np.log2(np.where((r == 0) & np.isfinite(top), top, 1)))).astype(x.dtype)
+
+
+def eps_in(unit: Any, eps: float) -> Any:
+    """Return eps for rows that are divided by `unit`; not 0, since a row of equal elements has the variance 0."""
+    return np.maximum(eps / unit / unit, min(eps, np.finfo(unit.dtype).tiny))
 
 
 def row_mean(x: Any) -> Any:
@@ -138,7 +159,13 @@ class RMSNorm(Function):
 
     def inverse_rms(self, x):
         wide = widened(x)
-        return 1.0 / array_module(x).sqrt(row_mean(wide * wide) + self.eps)
+        with np.errstate(over="ignore"):  # see `unit_of_large_rows`
+            r = 1.0 / array_module(x).sqrt(row_mean(wide * wide) + self.eps)
+        unit = unit_of_large_rows(wide, r)
+        if unit is None:
+            return r
+        wide = wide / unit
+        return 1.0 / array_module(x).sqrt(row_mean(wide * wide) + eps_in(unit, self.eps)) / unit
 
     def backward(self, g):
         x, *weight = self.saved

@@ -57,8 +57,7 @@ class Root(Reduction):
     def saved_root(self, g):
         """Return x, and the result and g with 1 and 0 where the result is 0."""
         x, out = self.saved
-        if not isinstance(out, Tensor):
-            x, out = widened(x), self.kept[0]
+        x, out, g = widened(x), widened(out) if isinstance(out, Tensor) else self.kept[0], widened(g)
         xp, zero = array_module(g), array_of(out) == 0
         return x, xp.where(zero, 1.0, out), xp.where(zero, 0.0, g)
 
@@ -71,10 +70,18 @@ class Std(Root):
         self.ddof = ddof
 
     def forward(self, x):
-        wide = widened(x)
+        wide, xp, divisor = widened(x), array_module(x), _divisor(self.axis, x.shape, self.ddof)
         centred = wide - self.mean(wide)
-        squares = summed(centred * centred, self.axis, self.keepdims)
-        return self.save_root(x, array_module(x).sqrt(squares / _divisor(self.axis, x.shape, self.ddof)))
+        with np.errstate(over="ignore"):
+            squares = summed(centred * centred, self.axis, self.keepdims)
+        least, most = (f(squares) if xp is np and squares.size else 0.0 for f in (np.min, np.max))
+        if least > 1e-30 and most < np.inf:
+            return self.save_root(x, xp.sqrt(squares / divisor))
+        # Squares may have overflowed, or underflowed to 0: divide by the largest element first.
+        top = xp.abs(centred).max(axis=self.axis, keepdims=True) if x.size else summed(centred, self.axis, True)
+        top = xp.where((top == 0) | (top == np.inf), 1, top)
+        squares = summed((centred / top) ** 2, self.axis, self.keepdims)
+        return self.save_root(x, xp.sqrt(squares / divisor) * top.reshape(squares.shape))
 
     def backward(self, g):
         x, std, g = self.saved_root(g)
@@ -149,9 +156,11 @@ class PNorm(Root):
 
     def forward(self, x):
         wide = array_module(x).abs(widened(x))
-        top = wide.max(axis=self.axis, keepdims=True) if x.size else wide.sum(axis=self.axis, keepdims=True)
+        extreme = wide.max if self.p > 0 else wide.min
+        top = extreme(axis=self.axis, keepdims=True) if x.size else wide.sum(axis=self.axis, keepdims=True)
         top = array_module(x).where((top == 0) | (top == np.inf), 1, top)  # powers of |x| / top don't overflow
-        total = summed((wide / top) ** self.p, self.axis, self.keepdims)
+        with np.errstate(divide="ignore", over="ignore"):  # a negative power of 0 is infinite, and the norm 0
+            total = summed((wide / top) ** self.p, self.axis, self.keepdims)
         return self.save_root(x, total ** (1 / self.p) * top.reshape(total.shape))
 
     def backward(self, g):

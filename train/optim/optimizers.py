@@ -248,7 +248,7 @@ def clip_grad_norm(parameters: Iterable[Parameter] | Parameter, max_norm: Norm |
     Raises ValueError unless max_norm >= 0, and TypeError for what is not a number.
     """
     gradients = _arrays(dict.fromkeys(_listed(parameters)))  # one that two models share is scaled once
-    norm = float(np.sqrt(sum(squared_norms(gradients)))) * scale
+    norm = _norm(gradients) * scale
     if max_norm is not None and norm > max_norm and np.isfinite(norm):
         scale *= max_norm / norm
     if scale != 1 and np.isfinite(norm):
@@ -258,6 +258,17 @@ def clip_grad_norm(parameters: Iterable[Parameter] | Parameter, max_norm: Norm |
 
         in_blocks(rescale, [(gradient,) for gradient in gradients], NORM_COST)
     return norm
+
+
+def _norm(gradients: Sequence[Any]) -> float:
+    """Return the joint Euclidean norm of the arrays, also where squares overflow or are too small for the dtype."""
+    total = sum(squared_norms(gradients))
+    if 1e-30 < total < math.inf:
+        return math.sqrt(total)
+    top = max((float(abs(gradient).max()) for gradient in gradients if gradient.size), default=0.0)
+    if not 0 < top < math.inf or math.isnan(total):
+        return total if math.isnan(total) else top
+    return top * math.sqrt(sum(squared_norms([gradient.astype(np.float64) / top for gradient in gradients])))
 
 
 @replaceable
@@ -276,7 +287,8 @@ def squared_norm(gradient: Any) -> float:
     flat, xp = wide.reshape(-1), array_module(wide)
     whole = flat.size // NORM_PART * NORM_PART if xp is np else 0
     parts, rest = flat[:whole].reshape(-1, NORM_PART), flat[whole:]
-    total = float(np.vecdot(parts, parts).sum(dtype=np.float64) if whole else 0) + float(xp.vdot(rest, rest))
+    with np.errstate(over="ignore"):
+        total = float(np.vecdot(parts, parts).sum(dtype=np.float64) if whole else 0) + float(xp.vdot(rest, rest))
     if wide.dtype == np.float32 and math.isinf(total):  # the square of 1.9e19 overflows
         return squared_norm(wide.astype(np.float64))
     return total

@@ -118,6 +118,7 @@ def macro_f1(matrix: np.ndarray) -> float:
     A class that is neither predicted nor actual is left out. F1 of a class is 2 hits / (predictions + occurrences).
     Raises ValueError if the matrix is all zeros.
     """
+    matrix = np.asarray(matrix, np.float64)  # sums of small integers would wrap around
     hits, total = np.diag(matrix), matrix.sum(axis=0) + matrix.sum(axis=1)
     if not total.any():
         raise ValueError("macro_f1 of an empty confusion matrix")

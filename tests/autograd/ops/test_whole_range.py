@@ -9,10 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from handloom.autograd import Tensor, grad, ops
+from handloom.autograd import Parameter, Tensor, grad, ops
 from handloom.autograd.catalogue import CATALOGUE, Draw, OpSpec, Sample
 from handloom.autograd.catalogue.elementwise import UNARY
+from handloom.autograd.ops.registry import plain
+from handloom.train.optim.optimizers import clip_grad_norm
 from tests.support.derivatives import called
 
 LARGEST = 65504.0
@@ -177,3 +181,80 @@ def test_float16_where_a_step_on_the_way_would_overflow_or_round(function: Any, 
         found.append([out.data, *(leaf.data for leaf in grad(out, leaves, gradient))])
     for half, single in zip(*found, strict=True):
         np.testing.assert_allclose(half, single, rtol=4 * EPS, atol=1e-7)
+
+
+# -- float32 against float64 -------------------------------------------------------------------------------------------
+
+ROWS: dict[str, Any] = {
+    "layer_norm": lambda x, w: ops.layer_norm(x, w, w),
+    "residual_layer_norm": lambda x, w: ops.residual_layer_norm(x, x * 0, w, w),
+    "residual_layer_norm, both": lambda x, w: ops.residual_layer_norm(x, x * 0, w, w, both=True)[0],
+    "rms_norm": lambda x, w: ops.rms_norm(x, w),
+    "std": lambda x, w: ops.std(x, axis=-1) * w[0],
+    "norm": lambda x, w: ops.norm(x, axis=-1) * w[0],
+    "norm, 3": lambda x, w: ops.norm(x, ord=3, axis=-1) * w[0],
+    "norm, -2": lambda x, w: ops.norm(x, ord=-2, axis=-1) * w[0],
+    "mean": lambda x, w: ops.mean(x, axis=-1) * w[0],
+    "divided by the norm": lambda x, w: x / ops.norm(x, axis=-1, keepdims=True) * w,
+}
+
+
+@pytest.mark.search
+@given(
+    st.sampled_from(sorted(ROWS)),
+    st.lists(st.floats(-37, 37.5), min_size=1, max_size=4),
+    st.sampled_from([2, 3, 64, 300]),
+    st.booleans(),
+    st.integers(0, 1 << 30),
+)
+@settings(deadline=None)
+def test_rows_of_any_magnitude(name: str, exponents: list[float], features: int, plainly: bool, seed: int) -> None:
+    """Each row has its own magnitude. Output gradients are as small as they must be for gradients that float32 has."""
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((len(exponents), features)).clip(-3, 3) + 0.01
+    x = (rows * 10.0 ** np.array(exponents)[:, None] / (features if name == "mean" else 1)).astype(np.float32)
+    w = np.linspace(0.5, 1.5, features).astype(np.float32)
+    found = []
+    for dtype in (np.float32, np.float64):
+        leaves = [Tensor(x.astype(dtype), requires_grad=True), Tensor(w.astype(dtype), requires_grad=True)]
+        with plain(plainly):
+            out = ROWS[name](*leaves)
+            g = np.random.default_rng(seed).uniform(0.5, 1.5, out.shape).astype(dtype)
+            found.append([out.data, *(each.data for each in grad(out, leaves, g))])
+    for which, ours, exact in zip(("value", "dx", "dw"), *found, strict=True):
+        scale = np.abs(exact).max(axis=-1, keepdims=True, initial=0)
+        if which == "dx":  # what cancels is of the size of g / norm
+            scale = np.maximum(scale, 1.5 * np.abs(x.astype(np.float64)).max(axis=-1, keepdims=True) ** -1)
+            scale = np.where(name == "mean", 1, scale)
+        wrong = np.abs(ours - exact) > 2e-5 * scale + 1e-38
+        wrong &= np.abs(exact) < 1e38
+        assert not wrong.any(), (which, ours[wrong][:3], exact[wrong][:3])
+
+
+@pytest.mark.parametrize("value", [1e-25, 1e19, 3e38, 1e-200, 1e200])
+def test_the_norm_of_gradients_of_any_magnitude(value: float) -> None:
+    parameter = Parameter(np.zeros(3000, np.float64 if value in (1e-200, 1e200) else np.float32))
+    parameter.grad = np.full(3000, value, parameter.dtype)
+    assert clip_grad_norm(parameter, 1.0) == pytest.approx(value * np.sqrt(3000))
+    if value > 1:
+        assert np.linalg.norm(parameter.grad.astype(np.float64)) == pytest.approx(1, rel=1e-4)
+
+
+def test_small_numbers_beside_the_largest_keep_their_digits() -> None:
+    assert ops.logsumexp(np.array([0.0, -40])).item() == pytest.approx(np.exp(-40))
+    assert ops.logsumexp(np.array([0.0, 0.0, -40])).item() == np.log(2)
+    assert ops.logsumexp(np.array([-np.inf, -np.inf])).item() == -np.inf
+    assert ops.logsumexp(np.array([np.inf, 0.0])).item() == np.inf
+
+
+def test_norms_of_other_orders() -> None:
+    x = Tensor(np.array([0.0, 1.0, 2.0]), requires_grad=True)
+    out = ops.norm(x, ord=-2)
+    out.backward()
+    assert (out.item(), x.grad.tolist()) == (0, [0, 0, 0])
+    second = []
+    for dtype in (np.float16, np.float32):
+        x = Tensor(np.array([0.1, 30.0, 2.0], np.float16).astype(dtype), requires_grad=True)
+        (first,) = grad(ops.norm(x, ord=0.5), [x], create_graph=True)
+        second.append(grad(first.sum(), x).data)
+    np.testing.assert_allclose(second[0], second[1], rtol=2e-2)

@@ -107,6 +107,7 @@ def test_confusion_and_macro_f1_by_hand() -> None:
     assert matrix.tolist() == [[2, 1, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
     assert accuracy(predicted, actual) == 0.5
     assert macro_f1(matrix) == pytest.approx((4 / 7 + 2 / 4 + 0) / 3), "d neither occurs nor is predicted"
+    assert macro_f1((matrix * 60).astype(np.uint8)) == pytest.approx(macro_f1(matrix)), "sums of uint8 wrap around"
     metrics = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not installed: no oracle")
     assert macro_f1(matrix) == pytest.approx(metrics.f1_score(actual, predicted, average="macro", zero_division=0))
     with pytest.raises(KeyError):
