@@ -1,6 +1,6 @@
 """Modules that hold a list or a dictionary of modules or parameters, and a chain of modules."""
 
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from ..autograd import Parameter
@@ -15,7 +15,6 @@ class ModuleList(Module):
             self.append(module)
 
     def _entry(self, value: Any) -> Any:
-        """Return the entry for a value that is given. Raises TypeError for a value that can't be one."""
         if not isinstance(value, Module):
             kind = getattr(value, "__name__", type(value).__name__)
             raise TypeError(f"{type(self).__name__} needs modules, not {kind}: give an instance of a Module")
@@ -53,8 +52,8 @@ class Lambda(Module):
     def __init__(self, function: Callable[..., Any]):
         self.function = function
 
-    def forward(self, *args: Any) -> Any:
-        return self.function(*args)
+    def forward(self, x: Any) -> Any:
+        return self.function(x)
 
     def extra_repr(self) -> str:
         return getattr(self.function, "__name__", repr(self.function))
@@ -76,17 +75,15 @@ class Sequential(ModuleList):
         return x
 
 
-class ModuleDict(Module):
+class ModuleDict(Module, MutableMapping[str, Any]):
     """A dictionary of submodules, whose names are its keys. Raises TypeError for what is not a Module, and KeyError for
     a key that is not a text or is the name of a method.
     """
 
+    __eq__, __hash__ = Module.__eq__, Module.__hash__
+
     def __init__(self, modules: Mapping[str, Module] | None = None):
         self.update(modules or {})
-
-    def update(self, modules: Mapping[str, Module]) -> None:
-        for key, module in modules.items():
-            self[key] = module
 
     def __setitem__(self, key: str, module: Module) -> None:
         if not isinstance(module, Module):
@@ -102,20 +99,8 @@ class ModuleDict(Module):
         self[key]
         delattr(self, key)
 
-    def __contains__(self, key: object) -> bool:
-        return key in dict(self.named_children())
-
     def __len__(self) -> int:
         return len(dict(self.named_children()))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict(self.named_children()))
-
-    def keys(self) -> KeysView[str]:
-        return dict(self.named_children()).keys()
-
-    def values(self) -> ValuesView[Module]:
-        return dict(self.named_children()).values()
-
-    def items(self) -> ItemsView[str, Module]:
-        return dict(self.named_children()).items()
+        return (name for name, _ in self.named_children())

@@ -279,9 +279,9 @@ Module._handloom = Module, Module.forward
 M = TypeVar("M", bound=Module)
 
 
-def computes_as(module: Any, kind: type[M]) -> TypeGuard[M]:
+def computes_as(module: Any, kind: type[M], hooks: bool = True) -> TypeGuard[M]:
     """Return whether a call of `module` computes exactly what handloom's class `kind` defines, so that an op may use
-    its parameters instead of calling it: no class, object or hook has replaced `forward`.
+    its parameters instead of calling it: no class, object or (unless `hooks` is false) hook has replaced `forward`.
     """
     cls = type(module)
     return (
@@ -289,7 +289,7 @@ def computes_as(module: Any, kind: type[M]) -> TypeGuard[M]:
         and cls.forward is kind._handloom[1]
         and cls.__call__ is Module.__call__
         and "forward" not in vars(module)
-        and not module._forward_hooks
+        and not (hooks and module._forward_hooks)
     )
 
 
@@ -301,8 +301,7 @@ def _methods(base: type[Module]) -> frozenset[str]:
 
 def replaced_methods(module: Module, hooks: bool = True) -> set[str]:
     """Return the names of the methods of handloom's class that a class derived from it, or the object, replaces; among
-    them "forward" if a call of the module computes something else for another reason, such as a hook,
-    which counts only if `hooks` is true.
+    them "forward" unless `computes_as` is true.
     """
     cls = type(module)
     base, _ = cls._handloom
@@ -310,8 +309,7 @@ def replaced_methods(module: Module, hooks: bool = True) -> set[str]:
     found = set(methods.intersection(vars(module)))
     for kind in cls.__mro__[: cls.__mro__.index(base)]:
         found |= methods.intersection(vars(kind))
-    same = computes_as(module, base) or (not hooks and module._forward_hooks and cls.forward is base._handloom[1])
-    return found if same else {*found, "forward"}
+    return found if computes_as(module, base, hooks) else {*found, "forward"}
 
 
 def _positions(module: Any) -> str:

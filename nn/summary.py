@@ -6,31 +6,25 @@ from ..autograd import Tensor
 
 
 class Summary(str):
-    """A text that is shown as it is, in a notebook, too."""
+    """A text that is shown as it is."""
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = str.__str__
 
 
 def summary(module: Any) -> Summary:
     """Return a tree of the modules with the shapes and sizes of their parameters and buffers, and the totals."""
     rows: list[tuple[str, str, str]] = []
-    seen: set[int] = set()
-    sizes = {"trainable": 0, "fixed": 0}
-
-    def add(name: str, module: Any, depth: int) -> None:
-        rows.append(("  " * depth + (f"{name}: " if name else "") + type(module).__name__, "", ""))
-        for own, value in vars(module).items():
+    seen: dict[int, Tensor] = {}
+    for path, part in module.named_modules():
+        *outer, name = path.split(".")
+        indent = "  " * (len(outer) + bool(path))
+        rows.append((indent + (f"{name}: " if path else "") + type(part).__name__, "", ""))
+        for name, value in vars(part).items():
             if isinstance(value, Tensor):
-                shared = id(value) in seen
-                seen.add(id(value))
-                sizes["trainable" if value.requires_grad else "fixed"] += 0 if shared else value.size
-                rows.append(("  " * (depth + 1) + own, str(value.shape), "shared" if shared else f"{value.size:,}"))
-        for own, child in module.named_children():
-            add(own, child, depth + 1)
-
-    add("", module, 0)
+                size = "shared" if id(value) in seen else f"{value.size:,}"
+                seen[id(value)] = value
+                rows.append((f"{indent}  {name}", str(value.shape), size))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [f"{name:{widths[0]}}  {shape:{widths[1]}}  {size:>{widths[2]}}".rstrip() for name, shape, size in rows]
-    total = f"{sizes['trainable']:,} trainable numbers, and {sizes['fixed']:,} fixed"
-    return Summary("\n".join([*lines, total]))
+    total, trained = (sum(x.size for x in seen.values() if x.requires_grad or every) for every in (True, False))
+    return Summary("\n".join([*lines, f"{trained:,} trainable numbers, and {total - trained:,} fixed"]))
