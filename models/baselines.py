@@ -13,6 +13,7 @@ from ..nn import GRU, LSTM, RNN, Dropout, Embedding, Linear, Module, init
 from ..nn.recurrent import Recurrent, State, select_rows
 from .fields import Choices, Count, Depth, Fraction, Size, check_fields
 from .generation import Uncached
+from .generation.decoding import last_logits
 from .generation.raw_layers import cacheable
 
 RECURRENT_LAYERS: dict[str, type[Recurrent]] = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
@@ -44,7 +45,7 @@ class RandomLanguageModel(Module):
 
     def start(self, rows: int = 1) -> Uncached:
         """Return a DecodingState for generating `rows` sequences; see `models.generation`."""
-        return Uncached.of(self, rows, last=1)
+        return Uncached(lambda ids, _: last_logits(self(ids[:, -1:])), rows)
 
 
 class BigramLanguageModel(Module):
@@ -76,7 +77,7 @@ class BigramLanguageModel(Module):
 
     def start(self, rows: int = 1) -> Uncached:
         """Return a DecodingState for generating `rows` sequences; see `models.generation`."""
-        return Uncached.of(self, rows, last=1)
+        return Uncached(lambda ids, _: last_logits(self(ids[:, -1:])), rows)
 
 
 class NGramLanguageModel(Module):
@@ -144,7 +145,7 @@ class NGramLanguageModel(Module):
 
     def start(self, rows: int = 1) -> Uncached:
         """Return a DecodingState for generating `rows` sequences; see `models.generation`."""
-        return Uncached.of(self, rows, last=self.order)
+        return Uncached(lambda ids, _: last_logits(self(ids[:, -self.order :])), rows)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,7 +199,7 @@ class RecurrentLanguageModel(Module):
         """Return a DecodingState for generating `rows` sequences; see `models.generation`.
         The model should be in evaluation mode. If it has layers of its own, each step calls it with all tokens so far.
         """
-        return RecurrentState(self, rows) if cacheable(self, leave_out=("step",)) else Uncached.of(self, rows)
+        return RecurrentState(self, rows) if cacheable(self) else Uncached(lambda ids, _: last_logits(self(ids)), rows)
 
 
 class RecurrentState:

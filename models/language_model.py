@@ -11,7 +11,7 @@ from ..autograd.backend import array_module, constant
 from ..autograd.ops.indexing import integers
 from .fields import Activation, Count, Depth, Fraction, Length, Pattern, Positions, Size
 from .generation.cached import CachedState
-from .generation.decoding import Uncached
+from .generation.decoding import Uncached, last_logits
 from .generation.raw_layers import RawDecoder, cacheable
 from .options import ModelOptions
 
@@ -115,7 +115,7 @@ class LanguageModel(nn.Module):
         limited = self.config.positions in ("sinusoidal", "learned")
         positions = self.config.max_length if limited else None
         if decoder is None:
-            return Uncached.of(self, rows, positions=positions)
+            return Uncached(lambda ids, _: last_logits(self(ids)), rows, positions=positions)
         return CachedState(decoder, rows, positions=positions)
 
     def _embed(self, ids: np.ndarray, offset: int) -> Any:

@@ -28,9 +28,9 @@ _KINDS: dict[str, tuple[type[nn.Module], ...]] = {
     "#": (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer),
     "recurrent": (Recurrent,),
 }
-#: The layers that generation calls or has a substitute for.
-_CALLED = {name for name in _KINDS if name.startswith(("linear", "norm")) or name.endswith("embedding")}
-_CALLED |= {"out_proj", "output", "copy_gate", "positions", "logits"}
+_POSITION_WISE = (nn.Linear, nn.Embedding, nn.LayerNorm, nn.SinusoidalPositions)
+#: The layers that generation can call with new tokens only.
+_CALLED = {name for name, kinds in _KINDS.items() if kinds[0] in _POSITION_WISE}
 #: Methods that do not change what a model computes.
 _NOT_COMPUTING = {"loss", "cross_entropy", "start", "raw_decoder", "copied", "add_encoder_layers", "fit"}
 

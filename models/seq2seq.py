@@ -15,7 +15,7 @@ from ..nn.module import replaced_methods
 from .copying import copied_shares, copy_logits, coverage_loss
 from .fields import Activation, Count, Depth, Fraction, Length, Pattern, Positions, Size, Whole
 from .generation.cached import CachedState
-from .generation.decoding import Uncached
+from .generation.decoding import Uncached, last_logits
 from .generation.raw_layers import RawDecoder, cacheable
 from .options import ModelOptions
 from .own_layers import own_layers
@@ -132,8 +132,6 @@ class Seq2SeqTransformer(nn.Module):
         """
         if number and not self.config.norm_first:
             raise ValueError("only a model with norm_first=True can get new layers")
-        if number and (own := own_layers(self.encoder)):
-            raise ValueError(f"an encoder can't get new layers that add zero: {own[0]} is not handloom's")
         layers = list(self.encoder.layers)
         for _ in range(number):
             layer = copy.deepcopy(layers[-1])
@@ -277,13 +275,12 @@ class Seq2SeqTransformer(nn.Module):
         if decoder is None:
             if keep_attention:
                 raise ValueError("start: this decoder has layers of its own, so its attention can't be kept")
-            source, given = np.asarray(source), source_lengths
-            return Uncached.of(
-                self,
-                len(lengths),
-                inputs=lambda rows: ((source[rows],), () if given is None else (lengths[rows],)),
-                **sizes,
-            )
+            source, given = np.asarray(source), source_lengths is not None
+
+            def logits(ids: np.ndarray, rows: np.ndarray) -> Any:
+                return last_logits(self(source[rows], ids, lengths[rows] if given else None))
+
+            return Uncached(logits, len(lengths), **sizes)
         return CachedState(
             decoder,
             len(lengths),

@@ -6,7 +6,7 @@ DecodingState contains everything that changes during generation; the model does
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -80,35 +80,13 @@ class Uncached:
         self.logits, self.positions, self.suggested_lengths = logits, positions, suggested_lengths
         self.ids, self.origin = np.empty((rows, 0), np.int64), np.arange(rows)
 
-    @classmethod
-    def of(cls, model: Callable[..., Any], rows: int, *, last: int = 0, inputs: Any = None, **options: Any) -> Self:
-        """Return the state for a model, any function from ids (rows, length) to logits (rows, length, vocab_size).
-
-        Args:
-            last: the number of ids that the model needs; 0 means all.
-            inputs: function that returns the arguments before the ids and those behind them for the rows `origin`.
-            options: positions and suggested_lengths.
-        """
-
-        def logits(ids: np.ndarray, origin: np.ndarray) -> Any:
-            before, behind = ((), ()) if inputs is None else inputs(origin)
-            with no_grad():
-                found = array_of(model(*before, ids[:, -last:], *behind))
-            if getattr(found, "shape", ())[:-1] != ids[:, -last:].shape:
-                raise ValueError(
-                    f"a model must return logits (rows, length, vocab_size) for ids {ids[:, -last:].shape}, not "
-                    f"{getattr(found, 'shape', type(found).__name__)}"
-                )
-            return found[:, -1].copy()
-
-        return cls(logits, rows, **options)
-
     @property
     def rows(self) -> int:
         return len(self.origin)
 
     def step(self, ids: np.ndarray, may_ban: Sequence[int] | None = None) -> Any:
-        logits = self.logits(fed := np.concatenate([self.ids, ids], axis=1), self.origin)
+        with no_grad():
+            logits = self.logits(fed := np.concatenate([self.ids, ids], axis=1), self.origin)
         self.ids = fed  # only now: an interrupt while the logits are computed must leave the old ids
         return logits
 
@@ -116,6 +94,17 @@ class Uncached:
         self.ids, self.origin = self.ids[rows], self.origin[rows]
         if self.suggested_lengths is not None:
             self.suggested_lengths = self.suggested_lengths[rows]
+
+
+def last_logits(output: Any) -> Any:
+    """Return the logits (rows, vocab_size) of the last position of a model's output (rows, length, vocab_size). Raises
+    ValueError for an output of another form.
+    """
+    logits = array_of(output)
+    if getattr(logits, "ndim", 0) != 3:
+        kind = getattr(logits, "shape", type(logits).__name__)
+        raise ValueError(f"a model must return logits (rows, length, vocab_size) for ids (rows, length), not {kind}")
+    return logits[:, -1].copy()
 
 
 def survivors(going: np.ndarray) -> np.ndarray:

@@ -61,11 +61,10 @@ class Rules:
         stop: ids that end a sequence in addition to `eos_id`.
         min_total, max_total: minimum and maximum length including `bos_id` and the prefix, as in `transformers`;
             min_total does not count <eos>.
-        functions: rules of one's own: functions that are called one after the other with the ids so far (rows, tokens),
-            including `bos_id` and the prefix, and the log-probabilities (rows, vocab_size) of the next token, an array
-            on the model's device, which they may change. They return the new log-probabilities; -inf bans a token. The
-            results are not normalised again, and are part of the hypothesis's score. Beam search assumes that they only
-            lower log-probabilities. A LogitsProcessor of `transformers` is such a function of its own arrays.
+        functions: rules of one's own. Each is called with the ids so far (rows, tokens), including `bos_id` and the
+            prefix, and the log-probabilities (rows, vocab_size) of the next token, which it may change, and returns new
+            log-probabilities. They are not normalised again, and count in the score. Beam search assumes that they only
+            fall.
 
     Excluding a token does not change the log-probabilities of other tokens. If all tokens are excluded, the sequence
     ends unchanged. Raises ValueError for a number out of range.

@@ -10,7 +10,7 @@ from ...nn import Module
 from ..fields import Bounds, Count, NotNegative, Whole, check_fields
 from .beam import EarlyStopping, beam_search
 from .consensus import Compared, by_consensus
-from .decoding import DecodingState, Uncached
+from .decoding import DecodingState, Uncached, last_logits
 from .greedy import greedy_search
 from .rules import Functions, Hypothesis, Rules, as_functions
 from .sampling import sample
@@ -149,7 +149,8 @@ def generate(
         for module, _ in modes:
             module.training = False
         start = None if context else getattr(model, "start", None)
-        state = Uncached.of(model, len(ids), last=context) if start is None else start(len(ids))
+        own = Uncached(lambda ids, _: last_logits(model(ids[:, -context:])), len(ids))
+        state = own if start is None else start(len(ids))
         found = strategy.generate(state, bos_id=None, eos_id=eos_id, prefix=ids, scores=False)
     finally:
         for module, mode in modes:

@@ -99,9 +99,7 @@ def test_any_function_from_ids_to_logits_generates() -> None:
     seen: list[int] = []
     generate(lambda ids: (seen.append(ids.shape[1]), successor(ids))[1], [[1, 2, 3, 4]], 3, context=2)
     assert seen == [2, 2, 2]
-    with pytest.raises(
-        ValueError, match=r"must return logits \(rows, length, vocab_size\) for ids \(1, 1\), not \(1, 10\)"
-    ):
+    with pytest.raises(ValueError, match=r"must return logits \(rows, length, vocab_size\) .*, not \(1, 10\)"):
         generate(lambda ids: successor(ids)[:, -1], [[3]], 3)
     with pytest.raises(ValueError, match="every sequence needs a prefix"):
         generate(successor, [[]], 3)
