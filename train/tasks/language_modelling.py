@@ -22,7 +22,7 @@ from ...models.hyperparameters import LanguageModelPreset
 from ...models.presets import LANGUAGE_MODEL_PRESETS
 from ...nn import Module
 from ...tokenizer import BPETokenizer, CharacterTokenizer, Tokenizer
-from ...tokenizer.character import clean_text, lost_characters
+from ...tokenizer.character import DEFAULT_ALPHABET, clean_text, is_cleaned, lost_characters
 from ..data.batches import fingerprint_of
 from ..data.running_text import TextData, read_text
 from ..updates import Loss, mean_losses
@@ -124,21 +124,37 @@ def text_of(data: Any) -> str:
 
 
 def learn_tokens(data: TextData, kind: str, vocab_size: int) -> Tokenizer:
-    """Train a tokenizer of kind "character", or "bpe" with at most `vocab_size` tokens, on the training part."""
-    texts = [clean_text(data.train)]
-    return BPETokenizer.train(texts, vocab_size) if kind == "bpe" else CharacterTokenizer.train(texts)
+    """Train a tokenizer of kind "character", or "bpe" with at most `vocab_size` tokens, on the training part. A text of
+    another alphabet is not cleaned (`is_cleaned`).
+    """
+    if kind == "bpe":
+        return BPETokenizer.train([_cleaned(data.train)], vocab_size)
+    alphabet = DEFAULT_ALPHABET if is_cleaned(data.train) else None
+    return CharacterTokenizer.train([data.train], alphabet=alphabet)
+
+
+def _cleaned(text: str) -> str:
+    return clean_text(text) if is_cleaned(text) else text
 
 
 def tokenize(data: TextData, tokenizer: Tokenizer) -> TokenizedText:
-    """Clean the texts (see `clean_text`), print the number of characters that were left out, and split the texts into
-    tokens. Raises InputError for a part with fewer than two tokens.
+    """Clean the texts (see `clean_text` and `is_cleaned`), print the number of characters that were left out, and split
+    the texts into tokens. Raises InputError for a part with fewer than two tokens, and for a tokenizer that lacks more
+    than 1 % of the text.
     """
-    parts = {name: clean_text(getattr(data, name)) for name in ("train", "valid", "test")}
-    if lost := lost_characters(data.train):
+    clean, parts = is_cleaned(data.train), {name: getattr(data, name) for name in ("train", "valid", "test")}
+    parts = {name: clean_text(text) if clean else text for name, text in parts.items()}
+    if clean and (lost := lost_characters(data.train)):
         examples = " ".join(printable(character) for character, _ in lost.most_common(10))
         total = len(data.train)
         print(f"{data.name}: left out {lost.total():,} of {total:,} characters that the alphabet lacks: {examples}")
     ids = {name: np.array(tokenizer.encode(text), np.int64) for name, text in parts.items()}
+    if isinstance(tokenizer, CharacterTokenizer):
+        unknown = (ids["train"] == tokenizer.unk_id).mean() if tokenizer.alphabet is None else 1.0 - clean
+        if unknown > 0.01:
+            raise InputError(
+                f"{data.name}: the model's tokenizer lacks more than 1 % of the text's characters. Train a new model."
+            )
     if min(map(len, ids.values())) < 2:
         raise InputError(f"{data.name}: a part of the text has fewer than two tokens. Give a longer text.")
     return TokenizedText(tokenizer, **ids, characters={name: len(text) for name, text in parts.items()})
@@ -209,7 +225,7 @@ class Writer(TrainedModel):
 
     def score(self, data: Any) -> dict[str, float]:
         """Return loss, perplexity, bits per character and accuracy on a held-out text; see `evaluate`."""
-        text = clean_text(text_of(data))
+        text = _cleaned(text_of(data))
         return evaluate(self.model, np.array(self.tokenizer.encode(text), np.int64), len(text), self.length)
 
     def saved(self) -> dict[str, Any]:

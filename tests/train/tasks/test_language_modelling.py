@@ -63,14 +63,33 @@ def test_texts_of_the_same_length_are_distinguished() -> None:
 
 
 def test_characters_that_the_alphabet_lacks_are_counted(capsys) -> None:
-    text = "Ein Satz \u2013 \u201eso\u201c \xe9 \u0416\u0416 \u4e2d \x07.\n" * 5
+    text = "Ein Satz \u2013 \u201eso\u201c \xe9 \u0416\u0416 \u4e2d \x07." + "\nNoch ein Satz." * 50
     data = TextData(text, "ein Satz", "ein Satz", "name")
     tokenize(data, learn_tokens(data, "character", 0))
-    said = f"name: left out 20 of {len(text)} characters that the alphabet lacks: \u0416 \u4e2d \\x07\n"
+    said = f"name: left out 4 of {len(text)} characters that the alphabet lacks: \u0416 \u4e2d \\x07\n"
     assert capsys.readouterr().out == said
-    data = TextData("Ein Satz \u2013 \xe9.", "ein Satz", "ein Satz", "name")
+    data = TextData("Ein Satz \u2013 \xe9." + "Noch ein Satz." * 50, "ein Satz", "ein Satz", "name")
     tokenize(data, learn_tokens(data, "character", 0))
     assert capsys.readouterr().out == "", "replaced characters are not left out"
+
+
+@pytest.mark.parametrize(
+    "text", ["Все счастливые семьи – похожи. ", "人人生而自由，在尊严和权利上。", "L’été, elle était fatiguée. "]
+)
+def test_a_text_of_another_alphabet_keeps_its_characters(text: str, capsys) -> None:
+    data = TextData(text * 9, text * 2, text * 2, "name")
+    for kind in ("character", "bpe"):
+        tokenizer = learn_tokens(data, kind, 300)
+        known = tokenize(data, tokenizer)
+        assert tokenizer.decode(known.train) == text * 9
+        assert known.characters["train"] == len(text * 9)
+    assert capsys.readouterr().out == ""
+    english = TextData("The cat sat on the mat. " * 9, "The cat.", "The mat.", "name")
+    with pytest.raises(InputError, match="name: the model's tokenizer lacks more than 1 % of the text's characters"):
+        tokenize(data, learn_tokens(english, "character", 0))
+    if text[0] != "L":
+        with pytest.raises(InputError, match="lacks more than 1 %"):
+            tokenize(english, learn_tokens(data, "character", 0))
 
 
 def test_a_curriculum_begins_with_frequent_tokens() -> None:
