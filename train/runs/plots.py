@@ -1,4 +1,6 @@
-"""Pictures of a run: losses over the steps, and attention weights. Each is a PNG file, which is written atomically.
+"""Pictures of a run: losses over the steps, and attention weights.
+
+Each function returns a matplotlib figure, which a notebook shows. With a path, it also writes a PNG file, atomically.
 
 matplotlib is used through its object-oriented interface on the Agg canvas. No display is needed, and the global state
 of pyplot, which a user's own script may use, is not changed.
@@ -39,9 +41,9 @@ def line_of(rows: Sequence[Mapping[str, Any]], key: str) -> tuple[list[float], l
 
 def plot_losses(
     rows: Sequence[Mapping[str, Any]], out_png: str | Path, *, training_label: str = "training", unit: str = "token"
-) -> None:
+) -> Figure:
     """Draw a `loss_figure` into a file. Raises InputError if it can't be written, and ValueError as `loss_figure`."""
-    _save(loss_figure(rows, training_label=training_label, unit=unit), out_png)
+    return _saved(loss_figure(rows, training_label=training_label, unit=unit), out_png)
 
 
 def loss_figure(rows: Sequence[Mapping[str, Any]], *, training_label: str = "training", unit: str = "token") -> Figure:
@@ -100,11 +102,11 @@ def plot_attention(
     weights: np.ndarray,
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
-    out_png: str | Path,
+    out_png: str | Path | None = None,
     title: str = "",
     *,
     shades: str = "attention weight",
-) -> None:
+) -> Figure:
     """Draw attention weights as grids of shades, one for each head: queries down the side, keys along the bottom.
 
     The shades mean the same in every picture: white is 0, the darkest blue is 1.
@@ -149,12 +151,12 @@ def plot_attention(
     figure.supylabel("attending token (query)", fontsize=9)
     inch, shrink = 1 / figure.get_figwidth(), min(2.5 / figure.get_figheight(), 0.8)
     figure.colorbar(image, ax=panels, label=shades, shrink=shrink, aspect=20, fraction=0.3 * inch, pad=0.1 * inch)
-    _save(figure, out_png)
+    return _saved(figure, out_png)
 
 
 def plot_shares(
-    shares: np.ndarray, rows: Sequence[str], columns: Sequence[str], out_png: str | Path, title: str = ""
-) -> None:
+    shares: np.ndarray, rows: Sequence[str], columns: Sequence[str], out_png: str | Path | None = None, title: str = ""
+) -> Figure:
     """Draw a table of shares in per cent on shades of blue: white is 0, the darkest is 1.
 
     Args:
@@ -172,17 +174,17 @@ def plot_shares(
     grid.xaxis.tick_top()
     grid.tick_params(length=0)
     figure.suptitle(title, fontsize=10)
-    _save(figure, out_png)
+    return _saved(figure, out_png)
 
 
 def plot_lines(
     lines: Mapping[str, tuple[Sequence[float], Sequence[float]]],
-    out_png: str | Path,
+    out_png: str | Path | None = None,
     *,
     x_label: str,
     y_label: str,
     log_x: bool = False,
-) -> None:
+) -> Figure:
     """Draw several lines for comparison, each with its name in the legend.
 
     Args:
@@ -221,7 +223,7 @@ def plot_lines(
     for text, name in zip(legend.get_texts(), drawn, strict=True):
         text.set(text=name, parse_math=False)  # any text is a name, also one that begins with _
     _calm(panel)
-    _save(figure, out_png)
+    return _saved(figure, out_png)
 
 
 def _few_ticks(panel: Axes) -> None:
@@ -235,7 +237,7 @@ def _few_ticks(panel: Axes) -> None:
     panel.xaxis.set_minor_formatter(NullFormatter())
 
 
-def plot_confusion(matrix: np.ndarray, labels: Sequence[str], out_png: str | Path) -> None:
+def plot_confusion(matrix: np.ndarray, labels: Sequence[str], out_png: str | Path | None = None) -> Figure:
     """Draw a confusion matrix: the shares of each row in shades. Actual classes are at the side, predicted ones on top.
 
     Args:
@@ -261,7 +263,7 @@ def plot_confusion(matrix: np.ndarray, labels: Sequence[str], out_png: str | Pat
     grid.set_xlabel("predicted class")
     grid.set_ylabel("actual class")
     figure.colorbar(image, ax=grid, label="share of the actual class", shrink=0.7, aspect=25)
-    _save(figure, out_png)
+    return _saved(figure, out_png)
 
 
 def _dots(line: tuple[list[float], list[float]]) -> str:
@@ -304,8 +306,11 @@ def _visible(tokens: Sequence[str]) -> list[str]:
     return [one if len(one) <= 24 else one[:23] + "\N{HORIZONTAL ELLIPSIS}" for one in shown]
 
 
-def _save(figure: Figure, out_png: str | Path) -> None:
-    with atomic_file(out_png) as file, warnings.catch_warnings():
-        # The font has no Chinese or emoji; a box in their place must not stop a training run.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(file, format="png")
+def _saved(figure: Figure, out_png: str | Path | None) -> Figure:
+    """Return the figure, which is written to `out_png` if that is not None."""
+    if out_png is not None:
+        with atomic_file(out_png) as file, warnings.catch_warnings():
+            # The font has no Chinese or emoji; a box in their place must not stop a training run.
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+            figure.savefig(file, format="png")
+    return figure

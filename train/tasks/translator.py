@@ -4,7 +4,7 @@ import dataclasses
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import regex
@@ -23,9 +23,13 @@ from ...tokenizer import Tokenizer
 from ...tokenizer.normalizer import normalized
 from ..data.batches import source_batches
 from ..data.pairs import title_case, truecased
+from ..runs.plots import plot_attention
 from .loading import Trained, TrainedModel
 from .metrics import Score, bleu, chrf, rouge
 from .sentences import join_text, missing_numbers, split_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TooLong = Literal["error", "truncate"]
 _WORD = regex.compile(r"\w+")
@@ -234,6 +238,11 @@ class Translator(TrainedModel):
         if last not in maps:
             raise InputError(f"{last} of this model is not handloom's attention, so its weights are not known.")
         return maps[last].mean(axis=0), source, written
+
+    def plot_attention(self, sentence: str, out_png: str | Path | None = None) -> "Figure":
+        """Draw the weights of `attention` as a matplotlib figure, and write it to a PNG file if a path is given."""
+        weights, source, target = self.attention(sentence)
+        return plot_attention(weights, target, source, out_png, "Cross-attention of the last layer, mean of the heads")
 
     def attention_maps(
         self, sentence: str, target: Sequence[int] | None = None
