@@ -113,7 +113,8 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
             raise InputError("A run is resumed from its folder: give out=FOLDER.")
         init = copy.deepcopy(trained) if "model" in vars(trained) else None
         if init is not None:
-            settings = {"schedule": "linear", "lr": 3e-4, "warmup": 100, **settings}
+            warmup = min(settings.get("steps", 1000) // 10, 100)
+            settings = {"schedule": "linear", "lr": 3e-4, "warmup": warmup, **settings}
         random, resume = default_generator.get_state(), run["resume"]
         opened = out and (RunFolder.resume(out) if resume else RunFolder.create(out, {"estimator": repr(trained)}))
         with opened or nullcontext() as folder:
@@ -242,12 +243,13 @@ def train_model(
         **{field.name: getattr(preset, field.name) for field in fields(Settings)},
     )
     history = trainer.fit(batches.train, steps=steps, validation=batches.valid, resume=resume, stop_at=stop_at)
-    best, step = math.inf if history.best is None else history.best, f"step {history.best_step:,}"
+    best, step = history.best if history.best is not None else math.inf, f"step {history.best_step:,}"
+    step += ", saved" if run else ""
     if preset.monitor == "valid_loss":
         loss = f"{best:.4f} nats per {task.unit} (perplexity {perplexity(best):.2f})"
-        say(f"best validation loss {loss} of {step}, saved")
+        say(f"best validation loss {loss} of {step}")
     else:
-        say(f"best {preset.monitor}: {best:.4f} of {step}, saved")
+        say(f"best {preset.monitor}: {best:.4f} of {step}")
     trained: Any = task.trained
     made = trained.of(Trained(model.eval(), tokenizer, trainer.config), run.path if run else "memory")
     made.history = history
