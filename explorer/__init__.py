@@ -4,3 +4,14 @@
 requests, and `subject` contains the explored model. Each view has a module that computes its content and layout, and
 `static/` contains the page.
 """
+
+from typing import TYPE_CHECKING
+
+from ..lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .recording import record
+
+__all__ = ["record"]
+
+__getattr__, __dir__ = lazy_names(__name__, {"record": ".recording"})

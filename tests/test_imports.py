@@ -30,7 +30,7 @@ ALLOWED = {
     "train": {"lazy", "models", "nn", "autograd", "tokenizer", "arguments", "errors", "files", "tensor_files"},
     "cli": {"train", "models", "autograd", "tokenizer", "arguments", "errors", "files"},
     "examples": {"train", "models", "nn", "autograd", "tokenizer", "arguments", "errors", "files"},
-    "explorer": {"cli", "train", "models", "nn", "autograd", "tokenizer", "arguments", "errors", "files"},
+    "explorer": {"lazy", "cli", "train", "models", "nn", "autograd", "tokenizer", "arguments", "errors", "files"},
     "course": {"__version__", "cli", "train", "models", "nn", "autograd", "tokenizer", "arguments", "errors", "files"},
 }
 FILES = sorted(

@@ -29,6 +29,17 @@ from .hugging_face import HuggingFaceTokenizer
 from .sentencepiece import SentencePieceTokenizer
 from .word import WordTokenizer
 
+__all__ = [
+    "SPECIAL_TOKENS",
+    "BPETokenizer",
+    "CharacterTokenizer",
+    "HuggingFaceTokenizer",
+    "SentencePieceTokenizer",
+    "Tokenizer",
+    "WordTokenizer",
+    "load_tokenizer",
+]
+
 _CLASSES: dict[str, type[Tokenizer]] = {
     one.kind: one for one in (CharacterTokenizer, WordTokenizer, SentencePieceTokenizer, HuggingFaceTokenizer)
 }

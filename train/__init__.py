@@ -8,13 +8,18 @@ if TYPE_CHECKING:
     from . import optim
     from .callbacks import Callback, EarlyStopping, ProgressBar
     from .data.batches import TokenBatches
+    from .data.captions import load_captions
+    from .data.news import load_news
+    from .data.running_text import load_text_data
     from .data.sources import Batches
+    from .data.translation import load_translation_data
     from .history import History
     from .optim import (
         SGD,
         Adam,
         AdamW,
         ExponentialAverage,
+        HalfPrecision,
         LossScaler,
         Optimizer,
         Plateau,
@@ -25,7 +30,11 @@ if TYPE_CHECKING:
         noam,
     )
     from .runs.folder import RunFolder
+    from .runs.plots import plot_attention, plot_confusion, plot_lines, plot_losses, plot_shares
     from .runs.progress import TrainingStopped
+    from .tasks.classification import MeanClassifier
+    from .tasks.metrics import Score, accuracy, bleu, chrf, confusion_matrix, macro_f1, rouge
+    from .tasks.translation import back_translate, round_trips
     from .trainer import Trainer
     from .updates import mean_losses
 
@@ -37,29 +46,64 @@ __all__ = [
     "Callback",
     "EarlyStopping",
     "ExponentialAverage",
+    "HalfPrecision",
     "History",
     "LossScaler",
+    "MeanClassifier",
     "Optimizer",
     "Plateau",
     "ProgressBar",
     "RunFolder",
+    "Score",
     "TokenBatches",
     "Trainer",
     "TrainingStopped",
+    "accuracy",
+    "back_translate",
+    "bleu",
+    "chrf",
     "clip_grad_norm",
+    "confusion_matrix",
     "constant",
     "cosine",
     "linear",
+    "load_captions",
+    "load_news",
+    "load_text_data",
+    "load_translation_data",
+    "macro_f1",
     "mean_losses",
     "noam",
     "optim",
+    "plot_attention",
+    "plot_confusion",
+    "plot_lines",
+    "plot_losses",
+    "plot_shares",
+    "rouge",
+    "round_trips",
 ]
 
-_OPTIM = ("LossScaler", "SGD", "Adam", "AdamW", "ExponentialAverage", "Optimizer", "clip_grad_norm")
+_MODULES = {
+    ".callbacks": "Callback EarlyStopping ProgressBar",
+    ".data.batches": "TokenBatches",
+    ".data.captions": "load_captions",
+    ".data.news": "load_news",
+    ".data.running_text": "load_text_data",
+    ".data.sources": "Batches",
+    ".data.translation": "load_translation_data",
+    ".history": "History",
+    ".optim": "SGD Adam AdamW ExponentialAverage HalfPrecision LossScaler Optimizer Plateau clip_grad_norm constant "
+    "cosine linear noam",
+    ".runs.folder": "RunFolder",
+    ".runs.plots": "plot_attention plot_confusion plot_lines plot_losses plot_shares",
+    ".runs.progress": "TrainingStopped",
+    ".tasks.classification": "MeanClassifier",
+    ".tasks.metrics": "Score accuracy bleu chrf confusion_matrix macro_f1 rouge",
+    ".tasks.translation": "back_translate round_trips",
+    ".trainer": "Trainer",
+    ".updates": "mean_losses",
+}
 __getattr__, __dir__ = lazy_names(
-    __name__,
-    dict.fromkeys(("Callback", "EarlyStopping", "ProgressBar"), ".callbacks")
-    | dict.fromkeys((*_OPTIM, "Plateau", "constant", "cosine", "linear", "noam"), ".optim")
-    | {"Batches": ".data.sources", "TokenBatches": ".data.batches", "History": ".history", "Trainer": ".trainer"}
-    | {"RunFolder": ".runs.folder", "TrainingStopped": ".runs.progress", "mean_losses": ".updates", "optim": ""},
+    __name__, {"optim": ""} | {name: module for module, names in _MODULES.items() for name in names.split()}
 )
