@@ -40,7 +40,7 @@ def summary(module: str, name: str) -> str:
 
 @pytest.mark.parametrize("module", LISTED)
 def test_every_public_name_has_its_line(module) -> None:
-    """To make the rows of a section: python -m tests.test_names handloom.nn"""
+    """`python -m tests.test_names` writes the page."""
     assert LISTED[module] == {name: summary(module, name) for name in public(module)}
 
 
@@ -66,10 +66,12 @@ def test_the_pages_use_public_names_only(page: Path) -> None:
     assert private == []
 
 
-if __name__ == "__main__":
-    import sys
+def section(module: str) -> str:
+    """Return the section of a module, as it should be."""
+    rows = [f"| `{name}` | {summary(module, name)} |" for name in sorted(public(module), key=str.lower)]
+    return "\n".join([f"## `{module}`", "", "| name | description |", "|---|---|", *rows, "", ""])
 
-    for each in sys.argv[1:]:
-        print(f"## `{each}`\n\n| name | description |\n|---|---|")
-        for word in sorted(public(each), key=str.lower):
-            print(f"| `{word}` | {summary(each, word)} |")
+
+if __name__ == "__main__":
+    before = PAGE.read_text(encoding="utf-8").partition("## ")[0]
+    PAGE.write_text((before + "".join(map(section, LISTED))).rstrip("\n") + "\n", encoding="utf-8")
