@@ -38,30 +38,34 @@ extern "C" __global__ void __launch_bounds__(256, 1) cross_entropy_rows(
 #endif
         return;
     }
-    // Compute the maximum and the sum of exponentials in one pass: rescale the sum whenever the maximum grows.
-    float top = -infinity(), total = 0.0f, sum = 0.0f, z[8];
+    // Compute the maximum and the sums of exp(z - top) and of z - top in one pass: when the maximum grows, the sums
+    // change. (A sum of z itself, beside a large common part of all z, would lose its digits.)
+    float top = -infinity(), total = 0.0f, sum = 0.0f, seen = 0.0f, z[8];
     for (size_t group = first; 8 * group < high; group += blockDim.x) {
         load_logits(z, logits, bias, 8 * group, low, high);
         float before = top;
 #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            if (8 * group + i >= low && 8 * group + i < high) sum += z[i];
-            if (z[i] > top) top = z[i];
-        }
-        if (top > before) total *= __expf(before - top);
-#pragma unroll
         for (int i = 0; i < 8; ++i)
+            if (z[i] > top) top = z[i];
+        if (top > before) {
+            total *= __expf(before - top);
+            if (seen > 0.0f) sum -= seen * (top - before);
+        }
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
             if (!(z[i] <= -infinity())) total += __expf(z[i] - top);  // also true for NaN
+            if (8 * group + i >= low && 8 * group + i < high) sum += z[i] - (top > -infinity() ? top : 0.0f), seen += 1.0f;
+        }
     }
     float highest = block_max(top, scratch);
     total = block_sum(top > -infinity() || total != total ? total * __expf(top - highest) : 0.0f, scratch);
-    sum = block_sum(sum, scratch);
+    sum = block_sum(seen > 0.0f ? sum - seen * (highest - top) : 0.0f, scratch);
     // A target outside the classes makes the loss and the gradient NaN.
     bool inside = own >= 0 && own < classes;
     float nan = infinity() - infinity();
     if (threadIdx.x == 0) {
         float z_own = inside ? widen(logits[low + own]) + (bias ? widen(bias[own]) : 0.0f) : nan;
-        float smoothed = smoothing > 0.0f ? smoothing * highest - smoothing / classes * sum : 0.0f;
+        float smoothed = smoothing > 0.0f ? -smoothing / classes * sum : 0.0f;
         loss[blockIdx.x] = logf(total) + (1.0f - smoothing) * (highest - z_own) + smoothed;
     }
 #if GRADIENT

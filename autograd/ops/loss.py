@@ -31,7 +31,7 @@ def cross_entropy_plain(
     weight = xp.ones(classes, log_p.dtype) if weight is None else weight.astype(log_p.dtype)
     losses = log_p[xp.arange(rows), target] * (-(1 - label_smoothing) * weight[target])
     if label_smoothing:
-        losses = losses - (log_p * weight).sum(axis=-1) * (label_smoothing / max(classes, 1))
+        losses = losses - (log_p * (weight * (label_smoothing / max(classes, 1)))).sum(axis=-1)
     losses = where(real, losses, 0.0)
     if reduction != "none":
         losses = losses.sum()
