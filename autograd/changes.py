@@ -49,7 +49,6 @@ class Changes:
                 return index
         return None
 
-
     def _since(self, number: int) -> list[tuple[int, int]]:
         """Return the regions that were changed after call `number`."""
         while True:

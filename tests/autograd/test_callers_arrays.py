@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handloom.autograd import Tensor, grad
+from handloom import nn
+from handloom.autograd import Tensor, grad, manual_seed, ops
 from handloom.autograd.catalogue import CATALOGUE, Draw, Sample
 
 DRAWS = 8
@@ -71,3 +72,27 @@ def test_an_array_may_be_changed_after_the_call(name, create_graph, dtype) -> No
                 expected, found = (gradients(name, sample, set(recorded), x, create_graph) for x in (False, True))
             for ours, theirs in zip(found, expected, strict=True):
                 np.testing.assert_array_equal(ours, theirs, err_msg=f"{recorded} of {sample}")
+
+
+def test_layers_and_losses_may_be_given_buffers_that_are_filled_again() -> None:
+    """Ids, masks, lengths and targets of a model of layers are changed between its loss and the backward pass."""
+    manual_seed(0)
+    embedding, encoder = nn.Embedding(9, 8), nn.TransformerEncoderLayer(8, 2, 16, dropout=0.3)
+    attention, output = nn.MultiHeadAttention(8, 2, positions="alibi"), nn.Linear(8, 9)
+    parameters = [p for layer in (embedding, encoder, attention, output) for p in layer.parameters()]
+    rng, results = np.random.default_rng(0), []
+    arrays = [rng.integers(0, 9, (2, 5)), np.tril(np.ones((5, 5), bool)), np.array([5, 3]), rng.integers(0, 9, (2, 5))]
+    arrays.append(rng.uniform(0.5, 2, 9).astype(np.float32))
+    for changed in (False, True):
+        ids, mask, lengths, target, weight = given = copied(arrays)
+        manual_seed(1)
+        hidden = encoder(embedding(ids), lengths=lengths)
+        hidden = attention(hidden, mask=mask)
+        loss = ops.cross_entropy(output(hidden), target, weight=weight, ignore_index=0, label_smoothing=0.1)
+        loss = loss + ops.linear_cross_entropy(hidden, output.weight, output.bias, target, class_weight=weight)
+        if changed:
+            for array in given:
+                change(array)
+        results.append([g.data for g in grad(loss, parameters)])
+    for ours, theirs in zip(*results, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
