@@ -305,7 +305,7 @@ def replaced_methods(module: Module, hooks: bool = True) -> set[str]:
     """
     cls = type(module)
     base, _ = cls._handloom
-    methods = _methods(base)
+    methods = _methods(base)  # type: ignore[arg-type]
     found = set(methods.intersection(vars(module)))
     for kind in cls.__mro__[: cls.__mro__.index(base)]:
         found |= methods.intersection(vars(kind))

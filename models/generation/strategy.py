@@ -140,7 +140,7 @@ def generate(
     """
     if not callable(model):
         raise TypeError(f"generate: the model must be a function of ids or a Module, not {type(model).__name__}")
-    if any(np.ndim(row) != 1 for row in ids):  # type: ignore[arg-type]
+    if any(np.ndim(row) != 1 for row in ids):
         raise TypeError("generate: ids must be a list of sequences, [[1, 2], [3]]; give [ids] for one sequence")
     strategy = (strategy or Strategy(beam=1)).with_rules(rules)
     strategy = replace(strategy, rules=replace(strategy.rules, max_length=max_length))

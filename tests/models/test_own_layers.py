@@ -19,6 +19,7 @@ from handloom.models.generation import Uncached
 from handloom.nn import dropout, feed_forward, linear, normalization
 from handloom.nn.positional import PositionScores
 
+pytestmark = pytest.mark.slow
 SIZES = {"d_model": 8, "nhead": 2, "dim_feedforward": 12, "dropout": 0.0, "max_length": 9}
 SOURCE, TARGET = np.array([[3, 4, 5, 6], [7, 3, 0, 0]]), np.array([[1, 5, 4], [1, 6, 3]])
 LABELS = np.array([[5, 4, 2], [6, 2, 0]])
@@ -271,7 +272,6 @@ def test_a_model_with_its_own_forward_trains_and_generates_with_it() -> None:
     check_generation(model.eval(), "encoder-decoder")
 
 
-@pytest.mark.slow
 def test_the_plain_implementations_call_replaced_modules_too() -> None:
     environment = {**os.environ, "HANDLOOM_PLAIN": "1", "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-x", __file__, "-k", "every_replaced"]
