@@ -25,7 +25,8 @@ def _layer(name: str, function: Callable[..., Any]) -> Any:
             return ", ".join(f"{name}={value!r}" for name, value in self.options)
 
     Layer.__name__ = Layer.__qualname__ = name
-    Layer.__doc__ = f"The layer {name}{signature}, of which the first argument is the input."
+    options = [f"{option}={x.default!r}" for option, x in list(signature.parameters.items())[1:]]
+    Layer.__doc__ = f"The layer {name}({', '.join(options)})."
     return Layer
 
 
