@@ -49,12 +49,13 @@ def own_layers(
     found = []
     inside: tuple[str, ...] = ()  # the layers that are left out, with a dot behind
     for name, module in model.named_modules():
-        last = name.rpartition(".")[2]
-        expected = isinstance(module, _KINDS.get("#" if last.isdecimal() else last, nn.Module))
+        outer, _, last = name.rpartition(".")
+        in_stack = last.isdecimal() and outer.endswith("layers")
+        expected = isinstance(module, _KINDS.get("#" if in_stack else last, nn.Module))
         replaced = replaced_methods(module, hooks)
         if (expected and not replaced) or name.partition(".")[0] in leave_out or name.startswith(inside):
             continue
-        how = "cached_step" if last.isdecimal() else "position_wise" if last in _CALLED else ""
+        how = "cached_step" if in_stack else "position_wise" if last in _CALLED else ""
         if how in cached and getattr(module, how, False):
             inside = (*inside, f"{name}.")
             continue

@@ -275,12 +275,10 @@ class Seq2SeqTransformer(nn.Module):
         if decoder is None:
             if keep_attention:
                 raise ValueError("start: this decoder has layers of its own, so its attention can't be kept")
-            source, given = np.asarray(source), source_lengths is not None
-
-            def logits(ids: np.ndarray, rows: np.ndarray) -> Any:
-                return last_logits(self(source[rows], ids, lengths[rows] if given else None))
-
-            return Uncached(logits, len(lengths), **sizes)
+            source = np.asarray(source)
+            return Uncached(
+                lambda ids, rows: last_logits(self(source[rows], ids, lengths[rows])), len(lengths), **sizes
+            )
         return CachedState(
             decoder,
             len(lengths),

@@ -11,10 +11,11 @@ import pytest
 
 import handloom
 from handloom import models, nn
-from handloom.autograd import Parameter
+from handloom.autograd import Parameter, ops
 from handloom.errors import InputError
 from handloom.models.own_layers import saved_note
 from handloom.tokenizer import BPETokenizer
+from handloom.train import Adam, Trainer
 from handloom.train.runs.checkpoints import load_checkpoint, save_checkpoint
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tasks.classification import Classifier
@@ -206,3 +207,19 @@ def test_a_run_with_own_layers_is_loaded_only_into_their_model(folder: Path) -> 
         assert np.array_equal(fresh(source, target).numpy(), model.eval()(source, target).numpy())
     save_checkpoint(folder, own.state_dict(), config)  # as older versions saved it
     assert "decoder.layers.0.linear1.scale is not part of this Seq2Seq" in refusal(folder)
+
+
+def test_a_trained_run_names_the_layers_that_are_not_handlooms(tmp_path: Path) -> None:
+    language_model = models.LanguageModel(models.LanguageModelConfig(9, 8, 2, layers=1, dim_feedforward=8))
+    language_model.decoder.layers[0].linear1 = Halved(8, 8)
+    for name, model, found in (
+        ("own", language_model, ["decoder.layers.0.linear1 (Halved)"]),
+        ("chain", nn.Sequential(nn.Embedding(9, 4), nn.ReLU(), nn.Linear(4, 9)), None),
+    ):
+        batches = [np.array([[3, 4, 5]])]
+
+        def loss(model: Any, ids: np.ndarray) -> Any:
+            return ops.cross_entropy(model(ids[:, :-1]), ids[:, 1:])
+
+        Trainer(model, loss, Adam(model.parameters(), 0.1), out=tmp_path / name, callbacks=[]).fit(batches, steps=1)
+        assert load_checkpoint(tmp_path / name).config.get("own_layers") == found
