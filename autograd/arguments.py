@@ -19,7 +19,7 @@ from .tensor import Tensor, array_of, constant_array
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: PyTorch's names of parameters.
-ALIASES = {"dim": "axis", "keepdim": "keepdims", "correction": "ddof"}
+ALIASES = {"dim": "axis", "keepdim": "keepdims", "correction": "ddof", "unbiased": "ddof"}
 #: Python types that need no further look, for each annotation that is checked; parts of a union are joined.
 _QUICK: dict[Any, tuple[type, ...]] = {
     int: (int,), float: (float, int), bool: (bool,), str: (str,), NoneType: (NoneType,), Generator: (Generator,),
@@ -34,31 +34,27 @@ def checked(function: F, always: bool = False) -> F:
     scalars to Python's numbers. Raises TypeError that names the function and the argument for values of other kinds.
     Other errors get the function's name. A function without such arguments is returned as it is, unless `always`.
     """
-    of_class = function.__name__ == "__init__"
-    parameters = inspect.signature(function).parameters
-    parts = {key: get_args(p.annotation) if isinstance(p.annotation, UnionType) else (p.annotation,)
+    signature = inspect.signature(function)
+    parameters = signature.parameters
+    kinds = {key: get_args(p.annotation) if isinstance(p.annotation, UnionType) else (p.annotation,)
              for key, p in parameters.items()}  # fmt: skip
-    wanted = {key: kinds for key, kinds in parts.items() if all(kind in _QUICK for kind in kinds)}
-    if not wanted and not always:
+    kinds = {key: parts for key, parts in kinds.items() if all(kind in _QUICK for kind in parts)}
+    if not kinds and not always:
         return function
-    quick: dict[str, Any] = {key: {t for kind in kinds for t in _QUICK[kind]} for key, kinds in wanted.items()}
-    quick |= {alias: () for alias, of in ALIASES.items() if of in parameters and alias not in parameters}
-    quick |= {"unbiased": ()} if "ddof" in parameters else {}
+    quick: dict[str, Any] = {key: {t for kind in parts for t in _QUICK[kind]} for key, parts in kinds.items()}
+    quick |= {alias: () for alias, key in ALIASES.items() if key in parameters and alias not in parameters}
     order = [key for key, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
-    first = next((place for place, key in enumerate(order) if key in wanted), len(order))
+    first = next((place for place, key in enumerate(order) if key in kinds), len(order))
+    usual: set[tuple[type, ...]] = set()  # types of positional options that needed no conversion
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        usual = True
-        for key in kwargs:
-            if key in quick and type(kwargs[key]) not in quick[key]:
-                usual = False
-        if len(args) > first:
-            for key, value in zip(order[first:], args[first:], strict=False):
-                if key in quick and type(value) not in quick[key]:
-                    usual = False
-        if not usual:
-            args, kwargs = converted(args, kwargs)
+        convert = len(args) > first and tuple(map(type, args[first:])) not in usual
+        for key, value in kwargs.items():
+            if key in quick and type(value) not in quick[key]:
+                convert = True
+        if convert:
+            args, kwargs = converted(named(args), args, dict(kwargs))
         try:
             return function(*args, **kwargs)
         except (TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
@@ -68,25 +64,30 @@ def checked(function: F, always: bool = False) -> F:
             raise explained from error
 
     def named(args: Any) -> str:
-        return type(args[0]).__name__ if of_class else function.__name__
+        return type(args[0]).__name__ if function.__name__ == "__init__" else function.__name__
 
-    def converted(args: Any, kwargs: Any) -> Any:
-        kwargs, name = dict(kwargs), named(args)
-        if "unbiased" in kwargs:
-            raise TypeError(f"{name}: write ddof=1 for PyTorch's unbiased=True (its default), ddof=0 for False")
+    def converted(name: str, args: Any, kwargs: Any) -> Any:
         for alias, key in ALIASES.items():
-            if alias in kwargs and alias not in parameters:
-                value, place = kwargs.pop(alias), order.index(key) if key in order else len(args)
-                given = kwargs.get(key)
-                if not (given is None or given is False or (given == 0 and key == "ddof")) or place < len(args):
+            if alias in kwargs and alias in quick and alias not in kinds:
+                value, place = kwargs.pop(alias), order.index(key)
+                given = args[place] if place < len(args) else kwargs.get(key)
+                if alias == "unbiased":
+                    raise TypeError(f"{name}: write ddof=1 for PyTorch's unbiased=True (its default), ddof=0 for False")
+                if given is not None and given is not parameters[key].default:
                     raise TypeError(f"{name}: {alias} is PyTorch's name of {key}; use only one of the two names")
-                kwargs[key] = value
-        args = [_converted(f"{name}: {key}", value, wanted.get(key, ()), quick.get(key, ()))
-                for key, value in zip([*order, *[""] * len(args)], args, strict=False)]  # fmt: skip
-        return args, {
-            key: _converted(f"{name}: {key}", value, wanted.get(key, ()), quick.get(key, ()))
-            for key, value in kwargs.items()
-        }
+                if place < len(args):
+                    args = (*args[:place], value, *args[place + 1 :])
+                else:
+                    kwargs[key] = value
+
+        def fit(key: str, value: Any) -> Any:
+            right = key not in kinds or type(value) in quick[key]
+            return value if right else _converted(f"{name}: {key}", value, kinds[key])
+
+        fitted = [fit(key, value) for key, value in zip([*order, *[""] * len(args)], args, strict=False)]
+        if all(new is old for new, old in zip(fitted, args, strict=True)):
+            usual.add(tuple(map(type, args[first:])))
+        return fitted, {key: fit(key, value) for key, value in kwargs.items()}
 
     checked_call: Any = call
     return checked_call
@@ -122,13 +123,11 @@ def sizes(name: str, values: Any) -> tuple[int, ...]:
 
 def flag(name: str, value: Any) -> bool:
     """Return an argument that is True or False. Raises TypeError, with `name`, for others."""
-    return value if type(value) is bool else _converted(name, value, (bool,), ())
+    return value if type(value) is bool else _converted(name, value, (bool,))
 
 
-def _converted(name: str, value: Any, kinds: tuple[Any, ...], quick: Any) -> Any:
+def _converted(name: str, value: Any, kinds: tuple[Any, ...]) -> Any:
     """Return an argument as Python's number, string, ... of one of these kinds. Raises TypeError for another value."""
-    if not kinds or type(value) in quick:
-        return value
     if Generator in kinds and hasattr(value, "keep_mask"):
         return value
     if int in kinds and isinstance(value, int) and not isinstance(value, bool):

@@ -71,34 +71,34 @@ class Operators:
     # -- NumPy's methods -------------------------------------------------------------------------------------------
 
     def sum(self, axis: Any = None, keepdims: bool = False, **dim: Any) -> Tensor:
-        return _ops.sum(self, axis=axis, keepdims=keepdims, **dim)
+        return _ops.sum(self, axis, keepdims, **dim)
 
     def mean(self, axis: Any = None, keepdims: bool = False, **dim: Any) -> Tensor:
-        return _ops.mean(self, axis=axis, keepdims=keepdims, **dim)
+        return _ops.mean(self, axis, keepdims, **dim)
 
     def max(self, axis: Any = None, keepdims: bool = False, **dim: Any) -> Tensor:
-        return _ops.max(self, axis=axis, keepdims=keepdims, **dim)
+        return _ops.max(self, axis, keepdims, **dim)
 
     def min(self, axis: Any = None, keepdims: bool = False, **dim: Any) -> Tensor:
-        return _ops.min(self, axis=axis, keepdims=keepdims, **dim)
+        return _ops.min(self, axis, keepdims, **dim)
 
     def prod(self, axis: Any = None, keepdims: bool = False, **dim: Any) -> Tensor:
-        return _ops.prod(self, axis=axis, keepdims=keepdims, **dim)
+        return _ops.prod(self, axis, keepdims, **dim)
 
     def var(self, axis: Any = None, keepdims: bool = False, ddof: int = 0, **dim: Any) -> Tensor:
-        return _ops.var(self, axis=axis, keepdims=keepdims, ddof=ddof, **dim)
+        return _ops.var(self, axis, keepdims, ddof, **dim)
 
     def std(self, axis: Any = None, keepdims: bool = False, ddof: int = 0, **dim: Any) -> Tensor:
-        return _ops.std(self, axis=axis, keepdims=keepdims, ddof=ddof, **dim)
+        return _ops.std(self, axis, keepdims, ddof, **dim)
 
     def argmax(self, axis: int | None = None, keepdims: bool = False, **dim: Any) -> Tensor:
-        return _ops.argmax(self, axis=axis, keepdims=keepdims, **dim)
+        return _ops.argmax(self, axis, keepdims, **dim)
 
     def argmin(self, axis: int | None = None, keepdims: bool = False, **dim: Any) -> Tensor:
-        return _ops.argmin(self, axis=axis, keepdims=keepdims, **dim)
+        return _ops.argmin(self, axis, keepdims, **dim)
 
     def cumsum(self, axis: int | None = None, **dim: Any) -> Tensor:
-        return _ops.cumsum(self, axis=axis, **dim)
+        return _ops.cumsum(self, axis, **dim)
 
     def clip(self, min: Any = None, max: Any = None) -> Tensor:
         return _ops.clip(self, min, max)
@@ -113,7 +113,7 @@ class Operators:
         return _ops.repeat(self, repeats, axis=axis)
 
     def squeeze(self, axis: Any = None, **dim: Any) -> Tensor:
-        return _ops.squeeze(self, axis=axis, **dim)
+        return _ops.squeeze(self, axis, **dim)
 
     def flatten(self) -> Tensor:
         return _ops.ravel(self)
