@@ -13,6 +13,8 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from handloom.autograd import Generator, Tensor
 from handloom.autograd.catalogue import CATALOGUE
@@ -50,11 +52,11 @@ def other_forms(value: Any) -> dict[str, Any]:
     return {"Tensor": Tensor(value)} if isinstance(value, np.ndarray) else {}
 
 
-def calls(name: str) -> Iterator[tuple[dict[str, Any], Callable[[str, Any], Any]]]:
+def calls(name: str, seed: int, count: int) -> Iterator[tuple[dict[str, Any], Callable[[str, Any], Any]]]:
     """Yield the arguments of some calls of an op, and a function that repeats the call with one of them replaced."""
     function = OPS[name].function
     signature = inspect.signature(function)
-    for sample in CATALOGUE[name].samples(np.random.default_rng(zlib.crc32(name.encode())), np.float32, count=4):
+    for sample in CATALOGUE[name].samples(np.random.default_rng(seed), np.float32, count=count):
         args, kwargs = list(sample.args), {key: value for key, value in sample.kwargs.items() if key != "seed"}
         if name in ("concatenate", "stack"):
             args = [args]
@@ -84,9 +86,19 @@ def refused_by_name(name: str, error: Exception) -> bool:
 
 @pytest.mark.parametrize("name", sorted(OPS))
 def test_another_kind_is_right_or_refused_by_name(name: str) -> None:
+    check_kinds(name, zlib.crc32(name.encode()), 4)
+
+
+@pytest.mark.search
+@given(name=st.sampled_from(sorted(OPS)), seed=st.integers(0, 2**32 - 1))
+def test_other_kinds_in_more_calls(name: str, seed: int) -> None:
+    check_kinds(name, seed, 1)
+
+
+def check_kinds(name: str, seed: int, count: int) -> None:
     parameters = inspect.signature(OPS[name].function).parameters
     wrong: set[str] = set()
-    for arguments, call in calls(name):
+    for arguments, call in calls(name, seed, count):
         expected = call("", None)
         for key, parameter in parameters.items():
             annotation: Any = parameter.annotation
