@@ -32,7 +32,7 @@ def argsort(x: Any, axis: int | None = -1) -> Tensor:
     There is no gradient.
     """
     if axis is None:
-        x, axis = np.reshape(array_of(x), -1), 0
+        x, axis = ravel(x), 0
     normalized_axes(axis, len(shape_of(x)))
     return Tensor(_order(x, axis))
 

@@ -106,8 +106,9 @@ def check_kinds(name: str, seed: int, count: int) -> None:
             accepted = set[str]().union(*(ACCEPTED.get(kind, NUMBERS) for kind in kinds))
             accepted |= {kind for kind, keys in ALSO.items() if key in keys}
             accepted |= {"None"} if parameter.default is None else set()
-            forms = other_forms(arguments[key])
-            for kind, value in {**forms, **{f"a {kind}": value for kind, value in OTHER.items()}}.items():
+            forms = {} if key == "index" else other_forms(arguments[key])  # a list of indices is no tuple of them
+            others = {f"a {kind}": value for kind, value in OTHER.items() if kind != "huge" or annotation is not Any}
+            for kind, value in {**forms, **others}.items():
                 try:
                     result = call(key, value)
                 except Exception as error:
