@@ -21,6 +21,9 @@ _PACKAGE = __name__.partition(".")[0] + "."
 _COLLECTIONS = (list, tuple, dict, set, frozenset, deque)
 
 
+_FLOAT64 = np.dtype(np.float64)
+
+
 class IncompatibleKeys(NamedTuple):
     """The names that `load_state_dict(strict=False)` ignored."""
 
@@ -63,7 +66,22 @@ class Module:
         for handle in self._forward_hooks:
             result = handle.hook(self, args, output)
             output = output if result is None else result
+        first = output[0] if type(output) is tuple and output else output
+        if type(first) is Tensor and first.data.dtype == _FLOAT64:
+            self._refuse_float64(args)
         return output
+
+    def _refuse_float64(self, args: tuple[Any, ...]) -> None:
+        """Raise TypeError if the layer's own parameters are narrower than its float64 result."""
+        own = next((p.dtype for p in vars(self).values() if isinstance(p, Parameter) and p.dtype != _FLOAT64), None)
+        if own is not None:
+            given = " and ".join(
+                dict.fromkeys(str(getattr(x, "dtype", type(x).__name__)) for x in args if x is not None)
+            )
+            raise TypeError(
+                f"{type(self).__name__}: {given} with parameters of {own} would give a float64 result: cast the input, "
+                f"x.astype('{own}'), or the layer, layer.astype('float64')"
+            )
 
     def register_forward_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call `hook(module, args, output)` after each call of `forward`; a result that is not None replaces the

@@ -284,16 +284,16 @@ def _replayed() -> Iterator[None]:
 
 @contextmanager
 def _in_float64(fn: Any) -> Iterator[dict[str, Tensor]]:
-    """Convert a module's parameters that require a gradient to float64 within the block."""
+    """Convert a module's parameters to float64 within the block. Yield those that require a gradient, by name."""
     if not hasattr(fn, "named_parameters"):
         yield {}
         return
-    parameters = {name: parameter for name, parameter in fn.named_parameters() if parameter.requires_grad}
+    parameters = dict(fn.named_parameters())
     originals = [(parameter, parameter.data, parameter._origin) for parameter in parameters.values()]
     for parameter, data, _ in originals:
         parameter.data, parameter._origin = data.astype(np.float64), None
     try:
-        yield parameters
+        yield {name: parameter for name, parameter in parameters.items() if parameter.requires_grad}
     finally:
         for parameter, data, origin in originals:
             parameter.data, parameter._origin = data, origin

@@ -3,6 +3,7 @@
 import gc
 import weakref
 from collections import deque
+from typing import Any
 
 import numpy as np
 import pytest
@@ -130,6 +131,36 @@ def test_sinusoidal_positions_are_the_papers() -> None:
         assert table[t, 2 * i] == pytest.approx(np.sin(t / 10000 ** (2 * i / 6)), abs=1e-6)
         assert table[t, 2 * i + 1] == pytest.approx(np.cos(t / 10000 ** (2 * i / 6)), abs=1e-6)
     assert nn.sinusoidal_table(3, 5).shape == (3, 5)
+
+
+LAYERS = {
+    "Linear": (nn.Linear(3, 2), (4, 3)),
+    "LayerNorm": (nn.LayerNorm(3), (4, 3)),
+    "RMSNorm": (nn.RMSNorm(3), (4, 3)),
+    "LSTM": (nn.LSTM(3, 2), (1, 4, 3)),
+    "Sequential": (nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2)), (4, 3)),
+    "MultiHeadAttention": (nn.MultiHeadAttention(4, 2), (1, 5, 4)),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_float32_layer_never_becomes_float64_in_silence(name: str, dtype: Any) -> None:
+    layer, shape = LAYERS[name]
+    x = np.ones(shape, dtype)
+    with pytest.raises(TypeError, match=r"64 with parameters of float32 .*astype\('float32'\), or the layer"):
+        layer(Tensor(x))
+    out = layer(Tensor(x.astype(np.float32)))
+    assert (out[0] if isinstance(out, tuple) else out).dtype == np.float32
+
+
+def test_layers_accept_lists_and_are_checked_in_float64() -> None:
+    layer = nn.Linear(3, 2)
+    assert layer([[1.0, 2.0, 3.0]]).dtype == layer(np.ones((1, 3), bool)).dtype == np.float32
+    layer.bias.requires_grad_(False)
+    assert gradcheck(layer, [np.ones((4, 3))])
+    assert layer.bias.dtype == np.float32
+    assert layer.astype(np.float64)(np.ones((4, 3))).dtype == np.float64
 
 
 def test_layer_norm_with_eps_outside_the_root() -> None:
