@@ -175,7 +175,8 @@ def show_translations(translator: Translator, arguments: argparse.Namespace) -> 
     """
     check_lengths(strategy_of(arguments), translator.model.config.max_length)
     if arguments.interactive:
-        each_text(arguments, lambda text: show_hypotheses(translator, [text], arguments))
+        typed = itertools.count(0, TOGETHER)
+        each_text(arguments, lambda text: show_hypotheses(translator, [text], arguments, next(typed)))
         return
     lines = (line.rstrip() for text in sentences_from(arguments.texts) for line in text.rstrip().split("\n"))
     refused: dict[int, InputError] = {}
@@ -189,9 +190,9 @@ def show_translations(translator: Translator, arguments: argparse.Namespace) -> 
                 refused[number] = error
             yield "" if number in refused else line
 
-    known = readable()
+    known, first = readable(), 0
     while batch := list(itertools.islice(known, TOGETHER)):
-        show_hypotheses(translator, batch, arguments)
+        first = show_hypotheses(translator, batch, arguments, first)
     if refused:
         numbers = ", ".join([*map(str, refused)][:9]) + (", ..." if len(refused) > 9 else "")
         raise InputError(f"The output is blank for line {numbers}. {next(iter(refused.values()))}")
@@ -204,14 +205,19 @@ def pieces_of(text: str, translator: Translator, arguments: argparse.Namespace) 
     return ["", text.strip(), ""] if text.strip() else [""]
 
 
-def show_hypotheses(translator: Translator, texts: list[str], arguments: argparse.Namespace) -> None:
-    """Print the translator's output for each text, with scores if several outputs are requested."""
+def show_hypotheses(translator: Translator, texts: list[str], arguments: argparse.Namespace, first: int = 0) -> int:
+    """Print the translator's output for each text, with scores if several outputs are requested.
+
+    Each text has `n_best` lines; a line is blank if there are fewer different outputs. `first` is the number of the
+    first sentence, for sampling. Returns the number after the last sentence.
+    """
     strategy = strategy_of(arguments)
     progress, scores = len(texts) > 1 or strategy.width > 20, strategy.n_best > 1
     least = min_log_probability(arguments.checkpoint)
     pieces = [pieces_of(text, translator, arguments) for text in texts]
     given = [sentence for text in pieces for sentence in text[1::2]]
-    found = translator.hypotheses(given, strategy=strategy, progress=progress, scores=scores or least > -math.inf)
+    scored = scores or least > -math.inf
+    found = translator.hypotheses(given, strategy=strategy, progress=progress, scores=scored, first=first)
     if translator.splits and not scores:
         found = translator.with_numbers(given, found, strategy)
     judged, alpha = found, strategy.alpha if strategy.beam > 1 else 0.0
@@ -227,6 +233,7 @@ def show_hypotheses(translator: Translator, texts: list[str], arguments: argpars
             score = f"{hypothesis.score:8.3f}  " if scores else ""
             outputs = [in_one_line(translator.tokenizer.decode(hypotheses[rank].ids)) for _, hypotheses, _ in own]
             print(f"{score}{join_text(text, outputs)}")
+        print("\n" * (strategy.n_best - len(own[0][1])), end="")
         sys.stdout.flush()
         for sentence, hypotheses, likely in own:
             unlike = least > -math.inf and translator.mean_log_probability(likely[0], alpha) < least
@@ -239,6 +246,7 @@ def show_hypotheses(translator: Translator, texts: list[str], arguments: argpars
             print(attention_text(weights, source, target))
             print("  ".join(f"{word}:{found}" for word, found in alignment(weights, source, target)))
     sys.stdout.flush()
+    return first + len(given)
 
 
 def notes(sentence: str, model: str, lost: list[str], *, unlike: bool) -> Iterator[str]:
@@ -291,13 +299,15 @@ def ask(prompt: str) -> Iterator[str]:
             yield text
 
 
-def show_continuations(writer: Writer, prompt: str, arguments: argparse.Namespace) -> None:
-    """Print sampled continuations of the prompt token by token, or the best continuations of a beam search."""
+def show_continuations(writer: Writer, prompt: str, arguments: argparse.Namespace, number: int = 0) -> None:
+    """Print sampled continuations of the prompt token by token, or the best continuations of a beam search.
+    Prompts with other numbers have other samples.
+    """
     strategy = strategy_of(arguments)
     if strategy.sampling:
         for draw in range(strategy.n_best):
             print(prompt, end="", flush=True)
-            drawn = dataclasses.replace(strategy, seed=strategy.seed + draw)
+            drawn = dataclasses.replace(strategy, seed=strategy.seed + number * strategy.n_best + draw)
             for piece in writer.stream(prompt, arguments.length, drawn):
                 print(without_controls(piece), end="", flush=True)
             print()

@@ -4,6 +4,7 @@ An example with --checkpoint or with texts does the same: see `apply_model`.
 """
 
 import argparse
+import itertools
 import sys
 from functools import partial
 from typing import Any
@@ -75,7 +76,9 @@ def apply(task: TaskName, arguments: argparse.Namespace) -> None:
             model = MeanClassifier([model, *(load(name, task) for name in arguments.also)])
         generation.each_text(arguments, lambda text: print(model.best(text), flush=True))
     elif task == "generate":
-        generation.each_text(arguments, lambda text: generation.show_continuations(model, text, arguments))
+        number = itertools.count()
+        show = generation.show_continuations
+        generation.each_text(arguments, lambda text: show(model, text, arguments, next(number)))
     else:
         generation.show_translations(model, arguments)
 

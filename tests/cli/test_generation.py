@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import io
 import re
+from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -122,7 +123,7 @@ class Echo:
             return "".join(ids)
 
     def __init__(self) -> None:
-        self.tokenizer, self.batches = self.Tokenizer(), []
+        self.tokenizer, self.batches, self.first = self.Tokenizer(), [], []
         self.model = Mock(config=Mock(max_length=100))
 
     def source_ids(self, texts: list[str]) -> None:
@@ -130,9 +131,10 @@ class Echo:
             raise InputError("Too long.")
 
     def hypotheses(
-        self, texts: list[str], *, strategy: Strategy, progress: bool, scores: bool
+        self, texts: list[str], *, strategy: Strategy, progress: bool, scores: bool, first: int
     ) -> list[list[Hypothesis]]:
         self.batches.append(list(texts))
+        self.first.append(first)
         best = -1.5 if scores else np.nan
         return [[Hypothesis(list(text), best - rank) for rank in range(strategy.n_best)] for text in texts]
 
@@ -145,6 +147,7 @@ def test_the_lines_of_a_file_are_translated_many_at_a_time(monkeypatch, capsys) 
     with pytest.raises(InputError, match=r"The output is blank for line 6\. Too long\."):
         generation.show_translations(translator, parse("--checkpoint", "run"))  # type: ignore[arg-type]
     assert translator.batches == [["eins", "zwei"], ["drei", "vier"]]  # a blank line counts as a line
+    assert translator.first == [0, 2], "samples of other lines would be equal"
     assert capsys.readouterr().out.splitlines() == ["eins", "", "zwei", "drei", "vier", ""]
     arguments = parse("--checkpoint", "run", "--nbest", "2")
     arguments.texts = ["a\n\n b\r\n", "c\u2028d"]
@@ -203,6 +206,27 @@ def test_what_makes_a_translation_doubtful_is_said(sentence: str, model: str, sa
     lost = list(generation.notes(sentence, model, ["88", "99"], unlike=False))
     assert lost[-1] == "the translation lacks 88, 99"
     assert lost[:-1] == [note for note in said if "looks like" in note]
+
+
+def test_n_best_lines_also_if_there_are_fewer_outputs(capsys) -> None:
+    class Few(Echo):
+        def hypotheses(self, texts: list[str], **options: Any) -> list[list[Hypothesis]]:
+            return [rows[: number + 1] for number, rows in enumerate(super().hypotheses(texts, **options))]
+
+    arguments = parse("--checkpoint", "run", "--consensus", "5", "--nbest", "3")
+    arguments.texts = ["a", "b"]
+    generation.show_translations(Few(), arguments)  # type: ignore[arg-type]
+    assert [line[-1:] for line in capsys.readouterr().out.splitlines()] == ["a", "", "", "b", "b", ""]
+
+
+def test_equal_prompts_have_other_samples(capsys) -> None:
+    arguments = parse("--checkpoint", "run", "--nbest", "2", translates=False)
+    arguments.length, seeds = 5, []
+    writer = Mock(stream=lambda prompt, length, strategy: seeds.append(strategy.seed) or ["x"])
+    for number in range(3):
+        generation.show_continuations(writer, "p", arguments, number)
+    assert seeds == [0, 1, 2, 3, 4, 5]
+    assert capsys.readouterr().out == "px\n" * 6
 
 
 def test_attention_as_text() -> None:

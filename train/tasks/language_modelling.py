@@ -254,8 +254,15 @@ class Writer(TrainedModel):
         return prompt + "".join(self.stream(prompt, length, strategy))
 
     def generate(self, prompts: Sequence[str], length: int = 200, **options: Any) -> list[str]:
-        """Return each prompt continued by `length` tokens; options and errors are those of `write`."""
-        return [self.write(prompt, length, **options) for prompt in several(prompts)]
+        """Return each prompt continued by `length` tokens; options and errors are those of `write`. The seed of each
+        prompt is one more than that of the prompt before it.
+        """
+        strategy, seed = options.pop("strategy", None), options.pop("seed", 0)
+        return [
+            self.write(prompt, length, **options, seed=seed + number, strategy=strategy
+                       and dataclasses.replace(strategy, seed=strategy.seed + number))
+            for number, prompt in enumerate(several(prompts))
+        ]  # fmt: skip
 
     def stream(self, prompt: str, length: int, strategy: models.Strategy) -> Iterator[str]:
         """Yield the continuation of `prompt`, each piece as soon as it is drawn. For arguments and errors see `write`.

@@ -115,11 +115,13 @@ class Translator(TrainedModel):
         too_long: TooLong = "error",
         progress: bool = False,
         scores: bool = True,
+        first: int = 0,
     ) -> list[list[Hypothesis]]:
         """Return the `n_best` hypotheses of the strategy for each sentence, best first.
         The default is a beam search of width 5.
 
         `too_long`, `progress` and the errors are those of `translate`; `scores` is that of `Strategy.generate`.
+        `first` is the number of the first sentence: with the same seed, samples for the same number are equal.
         """
         strategy, sentences = strategy or self.own, several(sentences)
         rules, own = strategy.rules, self.own.rules
@@ -142,7 +144,7 @@ class Translator(TrainedModel):
                     self.model.start(source, lengths, decoder=decoder, keep_attention=strategy.coverage > 0),
                     bos_id=tokenizer.bos_id,
                     eos_id=tokenizer.eos_id,
-                    numbers=indices.tolist(),
+                    numbers=(indices + first).tolist(),
                     compared=lambda ids: _WORD.findall(tokenizer.decode(ids).casefold()),
                     scores=scores,
                 )
