@@ -6,7 +6,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -132,6 +132,11 @@ def _options_of_run(parser: OptionParser, folder: Path) -> dict[str, Any]:
     return parser.stored(options, str(folder / "config.json"))
 
 
+def is_named(data: Any, names: Collection[str]) -> bool:
+    """Return whether the data are of the data sets `names`, and not a user's own."""
+    return {part.partition(",")[0] for part in data.name.split("+")} <= {*names}
+
+
 def train_and_report(
     arguments: Any,
     data: Any,
@@ -144,6 +149,7 @@ def train_and_report(
     cells: Callable[[Any], Mapping[str, Task[Any, AnyTrained] | AnyTrained]] = lambda task: {},
     init_options: Mapping[str, Any] | None = None,
     init_tasks: Sequence[str] = (),
+    named: Collection[str] = (),
 ) -> None:
     """Train a model in a new or resumed run folder, train the other models of a requested table, and print a report.
 
@@ -160,6 +166,8 @@ def train_and_report(
         cells: function of the task that returns the other models of the table, or the tasks that train them, by name.
         init_options: options of `trained.load` for the model of --init.
         init_tasks: further tasks that the model of --init may have been trained for.
+        named: the names of the data sets for which the presets were made. With other data, training is
+            `bounded` (see `train_model`), unless options set the number.
     """
     start = time.perf_counter()
     keep_freed_memory()
@@ -178,6 +186,12 @@ def train_and_report(
         task = task if isinstance(task, Task) else task(run, init or teacher)
         if init is not None and any(change.startswith("dropout=") for change in arguments.set):
             init.set_dropout(task.preset.dropout)
+        fixed = arguments.resume or arguments.steps or any(change.startswith(("steps=", "epochs=")) for change in arguments.set)
+        if named and not fixed and not is_named(data, named):
+            run.config["bounded"] = True  # a resumed run keeps it
+            if group.first:
+                run.write_config()
+        options["bounded"] = not arguments.steps and run.config.get("bounded", False)
         begun = time.perf_counter()
         model = train_model(task, run, **options, teacher=teacher, init=init)
         row, outputs = test(model, task) if group.first else ({}, None)

@@ -147,7 +147,7 @@ def strategy_of(arguments: argparse.Namespace) -> Strategy:
     )
 
 
-def each_text(arguments: argparse.Namespace, show: Callable[[str], None]) -> None:
+def each_text(arguments: argparse.Namespace, show: Callable[[str], object]) -> None:
     """Call `show` for each text: `arguments.texts`, the lines of standard input, or with --interactive the lines typed.
 
     The prompt describes the texts as `arguments.what`, such as "sentences". For a typed text that can't be used, the

@@ -40,6 +40,8 @@ def apply_model(task: TaskName, *, shipped: bool = True) -> bool:
     It does with --checkpoint or with texts, of which "-" means the lines of standard input. With `shipped`, the texts
     are by default for the model that comes with handloom. Otherwise the result is False: the example trains a model.
     """
+    if any(word.partition("=")[0] == "--from" for word in sys.argv[1:]):
+        return False  # an option of training, whose --to is another one than that of the command
     asked = any(word.partition("=")[0] == "--checkpoint" for word in sys.argv[1:])
     try:
         arguments = parse(task, DEFAULTS[task] if shipped else None, add_help=asked)

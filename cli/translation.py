@@ -17,12 +17,25 @@ def add_translation_options(parser: OptionParser, source: str, target: str) -> C
     """
     add = parser.group("this report")
     add("--reverse", action="store_true", help=f"translate {target} into {source} instead")
+    words = "code of the source language of your own data, such as es (with --to, instead of --reverse)"
+    add("--from", dest="source_language", metavar="CODE", help=words)
+    add("--to", dest="target_language", metavar="CODE", help="code of the target language of your own data")
     words = "remove unusable training pairs, and print how many were removed for each reason"
     add("--clean", action="store_true", help=words)
     words = "augment the training pairs by back-translation: RUN is the folder of a run of the other direction, which "
     words += f"translates the lines of FILE from the target language ({target}, with --reverse {source})"
     add("--back-translate", nargs=2, metavar=("RUN", "FILE"), help=words)
     return add
+
+
+def languages(parser: OptionParser, arguments: Any, source: str, target: str) -> tuple[str, str]:
+    """Return the source and the target language: `source` and `target`, unless options change them."""
+    own = arguments.source_language, arguments.target_language
+    if own == (None, None):
+        return (target, source) if arguments.reverse else (source, target)
+    if None in own or arguments.reverse:
+        parser.error("--from and --to are given together, and without --reverse: add or leave out one of them")
+    return own
 
 
 def translation_task(source: str, target: str) -> str:

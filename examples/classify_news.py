@@ -15,7 +15,7 @@ python examples/classify_news.py --init distilbert/distilbert-base-uncased --dat
 from typing import Any
 
 from handloom.cli.command_line import run_main
-from handloom.cli.examples import example_parser, parse_example, train_and_report
+from handloom.cli.examples import example_parser, is_named, parse_example, train_and_report
 from handloom.cli.texts import apply_model
 from handloom.cli.training import preset_of
 from handloom.examples.tables import news
@@ -73,7 +73,8 @@ def main() -> None:
     def report(
         classifier: Classifier, task: Classification, run: RunFolder, rows: list[dict], predicted: list[str]
     ) -> str:
-        rows = news.with_report_figures([{"cell": own or "Transformer", **rows[0]}, *rows[1:]], "accuracy")
+        rows = [{"cell": own or "Transformer", **rows[0]}, *rows[1:]]
+        rows = news.with_report_figures(rows, "accuracy") if is_named(data, NEWS_NAMES) else rows
         rows = [*news.baselines(train, valid, held_out), *rows]
         more: dict[str, Table] = {}
         if arguments.table == "attention":
@@ -83,10 +84,11 @@ def main() -> None:
             lengths = ((32, 64), (64, 64), (64, 512), (512, 64))
             cross = [cross_cost(n, m, preset.d_model, preset.nhead) for n, m in lengths]
             more = {"costs": (counted, COST_COLUMNS), "cross": (cross, CROSS_COLUMNS)}
-        return show(classifier, texts, labels, predicted, rows, run, more)
+        return show(classifier, texts, labels, predicted, rows, run, more, is_named(data, NEWS_NAMES))
 
     labelled = {"labels": task.labels}
-    train_and_report(arguments, data, task, test=test, report=report, cells=cells, init_options=labelled)
+    options = {"init_options": labelled, "named": NEWS_NAMES}
+    train_and_report(arguments, data, task, test=test, report=report, cells=cells, **options)
 
 
 def looked_at(classifier: Classifier, texts: list[str], run: RunFolder, names: frozenset[str]) -> dict[str, Table]:
@@ -102,12 +104,14 @@ def looked_at(classifier: Classifier, texts: list[str], run: RunFolder, names: f
 
 def show(
     classifier: Classifier, texts: list[str], labels: list[str], predicted: list[str], rows: list[dict], run: RunFolder,
-    more: dict[str, Table],
+    more: dict[str, Table], reported: bool = True,
 ) -> str:  # fmt: skip
-    """Show the report's Tables 3 and 7, the results on the test set, the confusion matrix, errors and attention."""
+    """Show the report's Table 3, the results on the test set, the confusion matrix, errors and attention. If
+    `reported`, also show the report's figures and its Table 7.
+    """
     tables = {
-        "epochs": (news.epoch_rows(run.metrics()), news.EPOCH_COLUMNS),
-        "samples": (news.sample_predictions(classifier.best), news.SAMPLE_COLUMNS),
+        "epochs": (news.epoch_rows(run.metrics(), reported), news.EPOCH_COLUMNS),
+        **({"samples": (news.sample_predictions(classifier.best), news.SAMPLE_COLUMNS)} if reported else {}),
         "models": (rows, news.CLASSIFIER_COLUMNS),
         **more,
     }

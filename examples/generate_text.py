@@ -101,7 +101,7 @@ def main() -> None:
     def report(writer: Writer, task: LanguageModelling, run: RunFolder, rows: list[dict], outputs: None) -> str:
         return show(writer, task, cells(task), rows, run, arguments)
 
-    train_and_report(arguments, data, make_task, Writer, TASK, test=test, report=report, cells=cells)
+    train_and_report(arguments, data, make_task, Writer, TASK, test=test, report=report, cells=cells, named=TEXT_NAMES)
 
 
 def augmented(data: TextData, arguments: argparse.Namespace) -> TextData:

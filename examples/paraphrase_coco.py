@@ -10,7 +10,7 @@ import dataclasses
 from typing import Any
 
 from handloom.cli.command_line import run_main
-from handloom.cli.examples import example_parser, parse_example, train_and_report
+from handloom.cli.examples import example_parser, is_named, parse_example, train_and_report
 from handloom.cli.generation import strategy_of
 from handloom.cli.texts import apply_model
 from handloom.cli.training import preset_of
@@ -90,7 +90,7 @@ def main() -> None:
         return "\n\n".join([*tables, shown])
 
     task = Translation(train, valid, preset=preset, name=TASK)
-    train_and_report(arguments, data, task, test=test, report=report)
+    train_and_report(arguments, data, task, test=test, report=report, named=CAPTION_NAMES)
 
 
 def compare(
@@ -112,11 +112,15 @@ def compare(
         for name, texts in outputs.items()
     ]
     columns = {name: name for name in ("input", *searches)}
-    answers = zip(PROBES, *(translator.translate(PROBES, strategy=one) for one in searches.values()), strict=True)
-    probes = [{**dict(zip(columns, texts, strict=True)), "the report": PARAPHRASES.get(texts[0])} for texts in answers]
+    reported = is_named(data, CAPTION_NAMES)
+    texts = PROBES if reported else inputs[: len(PROBES)]
+    answers = zip(texts, *(translator.translate(texts, strategy=one) for one in searches.values()), strict=True)
+    probes = [dict(zip(columns, found, strict=True)) for found in answers]
+    if reported:
+        probes = [{**row, "the report": PARAPHRASES.get(row["input"])} for row in probes]
     samples = [dict(zip(columns, texts, strict=True)) for texts in zip(*outputs.values(), strict=True)]
     run.write_samples(markdown_table(samples[:20], columns))
-    draw_last_layers(translator, PROBES[1], run)
+    draw_last_layers(translator, texts[-1] if len(texts) == 1 else texts[1], run)
     signature = bleu(inputs, others).signature
     return f"{markdown_table(rows, COLUMNS)}\n\n{signature}", rows, probes
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from handloom.cli.command_line import run_main
-from handloom.cli.examples import example_parser, parse_example, train_and_report
+from handloom.cli.examples import example_parser, is_named, parse_example, train_and_report
 from handloom.cli.generation import strategy_of
 from handloom.cli.texts import apply_model
 from handloom.cli.training import preset_of
@@ -90,11 +90,12 @@ def main() -> None:
     ) -> str:
         whole = {"cell": own or f"Transformer, {strategy.name}", **losses(run), **rows[0]}
         others = [{**losses(RunFolder.open(run.cell_path(row["cell"]))), **row} for row in rows[1:]]
-        rows = [{"cell": "the report", **news.HEADLINE_WRITER}, *baselines(data), whole, *others]
-        own_headlines = translator.translate(list(news.HEADLINES), strategy=strategy, too_long="truncate")
-        probes = news.sample_headlines(own_headlines)
-        compared = news.with_report_figures(rows, "bleu")
-        tables: dict[str, Table] = {"samples": (probes, news.SAMPLE_COLUMNS), "models": (compared, COLUMNS)}
+        rows, tables = [*baselines(data), whole, *others], dict[str, Table]()
+        if is_named(data, NEWS_NAMES):
+            rows = news.with_report_figures([{"cell": "the report", **news.HEADLINE_WRITER}, *rows], "bleu")
+            texts = translator.translate(list(news.HEADLINES), strategy=strategy, too_long="truncate")
+            tables["samples"] = news.sample_headlines(texts), news.SAMPLE_COLUMNS
+        tables["models"] = rows, COLUMNS
         if arguments.table == "attention":
             written = {"written": headlines, "reference": [article.headline for article in data.test]}
             copied = {
@@ -104,7 +105,7 @@ def main() -> None:
         return show(translator, headlines, tables, data, run)
 
     task = Translation(*pairs, preset=preset, name=TASK)
-    train_and_report(arguments, data, task, test=test, report=report, cells=cells)
+    train_and_report(arguments, data, task, test=test, report=report, cells=cells, named=NEWS_NAMES)
 
 
 def changed(articles: list[Article], change: Callable[[str], str]) -> list[Article]:

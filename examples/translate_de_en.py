@@ -14,11 +14,11 @@ python examples/translate_de_en.py --checkpoint runs/m30k --interactive --nbest 
 from typing import Any
 
 from handloom.cli.command_line import run_main
-from handloom.cli.examples import example_parser, parse_example, train_and_report
+from handloom.cli.examples import example_parser, is_named, parse_example, train_and_report
 from handloom.cli.generation import strategy_of
 from handloom.cli.texts import apply_model
 from handloom.cli.training import preset_of
-from handloom.cli.translation import add_translation_options, training_pairs, translation_task
+from handloom.cli.translation import add_translation_options, languages, training_pairs, translation_task
 from handloom.examples.tables.attention import draw_last_layers
 from handloom.examples.tables.pairs import BATCH_COLUMNS, BATCH_SCORES, batch_rows, batch_samples
 from handloom.models.presets import translation_preset
@@ -40,14 +40,16 @@ def parse_arguments() -> Any:
         "network)",
     )
     add_translation_options(parser, "German", "English")
-    return parse_example(parser)
+    arguments = parse_example(parser)
+    arguments.languages = languages(parser, arguments, "de", "en")
+    return arguments
 
 
 def main() -> None:
     if apply_model("translate"):
         return
     arguments = parse_arguments()
-    source, target = ("en", "de") if arguments.reverse else ("de", "en")
+    source, target = arguments.languages
     preset = preset_of(arguments, translation_preset(arguments.preset, arguments.data))
     # The test sentences are the same for every seed, so that scores can be compared.
     data = find_process_group().from_first(lambda: load_translation_data(arguments.data, source=source, target=target))
@@ -65,7 +67,7 @@ def main() -> None:
 
     # A model of the other direction has the same vocabulary and embeddings.
     others = [translation_task(target, source)]
-    train_and_report(arguments, data, learnt, test=test, report=report, init_tasks=others)
+    train_and_report(arguments, data, learnt, test=test, report=report, init_tasks=others, named=data_names())
 
 
 def show(
@@ -80,7 +82,8 @@ def show(
     draw_last_layers(translator, min(sources, key=lambda text: abs(len(text.split()) - 9)), run)
     score, letters = bleu(translations, references), chrf(translations, references)
     batch = batch_samples(sources, references, translations, seed)
-    table = batch_rows(batch)
+    reported = is_named(data, data_names())
+    table = batch_rows(batch, reported)
     run.write_table(
         f"{data.test_name}: {search}, {score}\n\n{markdown_table(table, BATCH_COLUMNS)}",
         scores=[{"search": search, **vars(score)}, vars(letters)],
@@ -89,8 +92,9 @@ def show(
         worst=map(vars, worst),
     )
     stated = ", ".join(f"{which} {score}" for which, score in BATCH_SCORES.items())
+    stated = f" (the report: {stated})" if reported else ""
     return (
-        f"{samples}\n\nBest and worst of a random batch (the report: {stated})\n\n{samples_text(batch)}\n\n"
+        f"{samples}\n\nBest and worst of a random batch{stated}\n\n{samples_text(batch)}\n\n"
         f"{run.picture('loss')} shows training and validation loss\n{data.test_name}: {letters}\n"
         f"{data.test_name}: {search}, {score.signature}\nBLEU = {score.value:.2f}"
     )

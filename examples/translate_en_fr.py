@@ -14,7 +14,7 @@ from handloom.cli.examples import example_parser, parse_example, train_and_repor
 from handloom.cli.generation import strategy_of
 from handloom.cli.texts import apply_model
 from handloom.cli.training import preset_of
-from handloom.cli.translation import add_translation_options, training_pairs, translation_task
+from handloom.cli.translation import add_translation_options, languages, training_pairs, translation_task
 from handloom.examples.tables.attention import ALIGNMENT_COLUMNS, alignment_rows, draw_last_layers
 from handloom.examples.tables.pairs import figures, set_long_apart
 from handloom.examples.tables.stated import Table, write_tables
@@ -58,6 +58,7 @@ def parse_arguments() -> Any:
     words += "embedded data, otherwise none)"
     add("--table", choices=("positions", "attention", "none"), resumes=True, help=words)
     arguments = parse_example(parser)
+    arguments.languages = languages(parser, arguments, "en", "fr")
     if arguments.back_translate and not arguments.keep_long:
         parser.error("--back-translate may add long pairs, which are set apart for the final test: add --keep-long")
     return arguments
@@ -67,7 +68,7 @@ def main() -> None:
     if apply_model("translate", shipped=False):
         return
     arguments = parse_arguments()
-    source, target = ("fr", "en") if arguments.reverse else ("en", "fr")
+    source, target = arguments.languages
     preset = preset_of(arguments, en_fr_preset(arguments.preset, arguments.data))
     data = find_process_group().from_first(lambda: load_translation_data(arguments.data, source=source, target=target))
     print(data.summary(), *data.notes, sep="\n")
@@ -101,7 +102,7 @@ def main() -> None:
 
     name = translation_task(source, target)
     task = Translation(pairs, data.valid, preset=preset, name=name)
-    train_and_report(arguments, data, task, test=test, report=report, cells=cells)
+    train_and_report(arguments, data, task, test=test, report=report, cells=cells, named=data_names())
 
 
 def aligned(translator: Translator, data: TranslationData, translations: list[str]) -> list[dict[str, Any]]:

@@ -53,10 +53,11 @@ def batch_samples(
     return [replace(sample, index=int(chosen[sample.index])) for sample in best + worst]
 
 
-def batch_rows(samples: Sequence[ScoredTranslation]) -> list[dict[str, Any]]:
-    """Return the rows of Table 1, from the result of `batch_samples`."""
+def batch_rows(samples: Sequence[ScoredTranslation], reported: bool = True) -> list[dict[str, Any]]:
+    """Return the rows of Table 1, from the result of `batch_samples`, with the report's scores if `reported`."""
     stated = zip(BATCH_SCORES.items(), samples, strict=False)
-    return [{"which": which, **vars(sample), "report": score} for (which, score), sample in stated]
+    rows = [{"which": which, **vars(sample), "report": score} for (which, score), sample in stated]
+    return rows if reported else [{**row, "report": None} for row in rows]
 
 
 def memory_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -20,6 +20,9 @@ def test_the_run_leaves_tables_pictures_and_errors(trained: Example) -> None:
     assert names >= {"loss.png", "confusion.png", "encoder_heads.png", "table.md", "samples.txt"}
     assert names >= {"model.safetensors", "tokenizer.json"}
     assert "actual > predicted" in (trained.folder / "run/samples.txt").read_text(encoding="utf-8")
+    tables = json.loads((trained.folder / "run/results.json").read_text(encoding="utf-8"))["tables"]
+    assert {row["epoch"]: row.get("report_valid") for row in tables["epochs"]}[20] == 0.678
+    assert [row["report"] for row in tables["samples"]] == ["BUSINESS", "WELLNESS", "SPORTS", "ARTS & CULTURE"]
 
 
 def test_the_model_with_other_heads(tmp_path) -> None:
@@ -28,13 +31,10 @@ def test_the_model_with_other_heads(tmp_path) -> None:
     out = example.succeeds(*options, "--table", "heads", "--out", "run")
     offsets = [out.index(f"\n| {name}") for name in ("always ", "2 heads", "1 head ", "8 heads")]
     assert offsets == sorted(offsets)
-    (line,) = [line for line in out.splitlines() if line.startswith("| 8 heads")]
-    assert "67.8%" in line, "the row shows the report's accuracy"
+    assert "67.8%" not in out, "the report's accuracy is of other data"
     results = json.loads((tmp_path / "run/results.json").read_text(encoding="utf-8"))["tables"]
-    assert {row["epoch"]: row.get("report_valid") for row in results["epochs"]} == {
-        1: 0.187, 5: 0.423, 10: 0.534, 15: 0.612, 20: 0.678,
-    }  # fmt: skip
-    assert [row["report"] for row in results["samples"]] == ["BUSINESS", "WELLNESS", "SPORTS", "ARTS & CULTURE"]
+    assert "samples" not in results
+    assert not any("report_valid" in row for row in results["epochs"])
 
 
 def test_what_the_heads_look_at_and_what_layers_cost(tmp_path) -> None:

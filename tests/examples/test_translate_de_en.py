@@ -45,12 +45,31 @@ def test_training_leaves_a_whole_run_folder(trained: Path) -> None:
     assert output.splitlines()[-1].startswith("BLEU = ")
     assert "Worst translations" in output
     assert "13a" in output, "the output contains the metric's signature"
-    assert "Best and worst of a random batch (the report: best 75.98, worst 8.25)" in output
+    assert "Best and worst of a random batch\n" in output
+    assert "the report" not in output, "its figures are of other data"
     tables = json.loads((trained / "run/results.json").read_text(encoding="utf-8"))["tables"]
-    assert [row["report"] for row in tables["batch"]] == [75.98, 8.25]
+    assert [row["report"] for row in tables["batch"]] == [None, None]
+    assert "note: 108 pairs are far too few to learn a language from; start from" in output
+    assert "--init everyday-de-en" in output
     rows = (trained / "run/metrics.jsonl").read_text().splitlines()
     losses = [json.loads(row)["loss"] for row in rows if '"loss"' in row]
     assert losses[-1] < losses[0] - 0.5
+
+
+def test_other_languages_and_a_number_of_steps_that_fits_the_data(trained: Path) -> None:
+    """A resumed run keeps the number."""
+    rows = (trained / "data.tsv").read_text(encoding="utf-8")
+    (trained / "es.tsv").write_text("Spanish\tEnglish\n" + rows, encoding="utf-8")
+    assert "other languages: --from en --to es" in refused("--data", "es.tsv", folder=trained)
+    assert "given together" in refused("--data", "es.tsv", "--from", "es", folder=trained)
+    options = ["--data", "es.tsv", "--from", "es", "--to", "en", "--out", "es", "--set", "d_model=32"]
+    options += [f"--set={name}" for name in ("layers=1", "nhead=2", "dim_feedforward=32", "vocab_size=300")]
+    options += ["--set=tokens_per_batch=9000", "--set=test_size=2", "--beam=1", "--set=validate_every=60"]
+    run(*options, "--stop-at", 3, folder=trained)
+    said = run("--resume", "es", folder=trained)
+    assert "30 steps instead of 4,000: 30 epochs of these data; --steps sets another number" in said
+    assert "es.tsv, es-en: 108 training" in said
+    assert "note:" not in said, "the advice is for the beginning"
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

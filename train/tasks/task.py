@@ -139,6 +139,10 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
     def limited_to(self, init: AnyTrained) -> Self:
         """Return the task with texts limited to the maximum length of the initial model."""
 
+    def advice(self) -> str:
+        """Return a sentence about training on few examples, or ""."""
+        return ""
+
     def initial_model(self, init: AnyTrained) -> Module:
         """Return the model from which the training starts. Raises ValueError if the preset does not fit to `init`."""
         return init.model
@@ -190,7 +194,8 @@ def train_model(
     """Train a tokenizer and a model, and save both in the run's folder, if there is one.
 
     Args:
-        bounded: read each training item at most `MOST_EPOCHS` times, or, with `init`, `TUNING_EPOCHS` times.
+        bounded: read each training item at most `MOST_EPOCHS` times, or, with `init`, `TUNING_EPOCHS` times, and
+            say if there are too few items.
         seed: determines the order of the batches. (`manual_seed` determines initial weights and dropout.)
         device: the device; "cuda" is each process's own GPU.
         resume: continue from the last save in `run`, which was started with the same arguments.
@@ -222,7 +227,12 @@ def train_model(
         teacher.model.to(local_device(device)).eval()
     steps = preset.steps or getattr(preset, "epochs", 1) * len(batches.train)
     if bounded:
-        steps = min(steps, (MOST_EPOCHS if init is None else TUNING_EPOCHS) * len(batches.train))
+        epochs, batches_of_step = MOST_EPOCHS if init is None else TUNING_EPOCHS, preset.accumulate * group.size
+        if (most := -(-epochs * len(batches.train) // batches_of_step)) < steps:
+            say(f"{most:,} steps instead of {steps:,}: {epochs} epochs of these data; --steps sets another number")
+            steps = most
+        if init is None and not resume and (advice := task.advice()):
+            say(advice)
     say(_summary(task, model, tokenizer, batches, steps, group))
     rules = {} if init is None else init.kept_rules()
     saved = task.saved(config) | ({"rules": rules} if rules else {})

@@ -13,6 +13,7 @@ from ...autograd.backend import to_device
 from ...errors import InputError
 from ...models import Seq2SeqConfig, Seq2SeqTransformer
 from ...models.hyperparameters import TranslationPreset
+from ...models.shipped import MODELS
 from ...nn import Module
 from ...tokenizer import BPETokenizer, Tokenizer, WordTokenizer
 from ..data.batches import Batch, BPEDropoutBatches, TokenBatches
@@ -23,6 +24,9 @@ from ..updates import Loss
 from .metrics import bleu
 from .task import Task, TaskBatches, with_teacher
 from .translator import Paraphraser, Summarizer, Translator  # noqa: F401
+
+#: Fewer pairs give a translator that hardly translates other sentences.
+FEW_PAIRS = 20_000
 
 
 def translation_loss(label_smoothing: float, pad_id: int, teacher: Module | None = None, coverage: float = 0.0) -> Loss:
@@ -100,6 +104,14 @@ class Translation(Task[TranslationPreset, Translator]):
         known = init.model.config
         length = min(self.preset.max_length, known.max_length)
         return self.with_preset(max_length=length, title_case=known.title_case, lowercase=known.lowercase)
+
+    def advice(self) -> str:
+        pairs, found = len(self.train), re.fullmatch(r"translation from (\w+) to (\w+)", self.name)
+        shipped = f"everyday-{found[1]}-{found[2]}" if found else ""
+        if pairs >= FEW_PAIRS:
+            return ""
+        cure = f"start from the model that comes with handloom: --init {shipped}" if shipped in MODELS else "give more"
+        return f"note: {pairs:,} pairs are {'far too' if pairs < 1_000 else 'too'} few to learn a language from; {cure}"
 
     def initial_model(self, init: Translator) -> Seq2SeqTransformer:
         init.model.add_encoder_layers(self.preset.new_encoder_layers)

@@ -15,6 +15,7 @@ from handloom.models.presets import CLASSIFIER_PRESETS, LANGUAGE_MODEL_PRESETS, 
 from handloom.train.data.running_text import TextData
 from handloom.train.distributed import ProcessGroup
 from handloom.train.runs.folder import RunFolder
+from handloom.train.runs.progress import TrainingStopped
 from handloom.train.tasks import task as task_module
 from handloom.train.tasks.classification import Classification
 from handloom.train.tasks.language_modelling import LanguageModelling, learn_tokens, tokenize
@@ -79,6 +80,24 @@ def test_a_teacher_goes_to_the_gpu_of_its_process_and_its_tokenizer_is_used(
     student, _ = trained(task, tmp_path / "student", device="cuda", teacher=teacher)
     assert student.tokenizer is teacher.tokenizer
     assert local_device.call_args_list == [call("cuda"), call("cuda")], "the device of the model and of the teacher"
+
+
+@pytest.mark.parametrize(("steps", "most", "expected"), [(500, 2, 2), (500, None, 3), (1, 2, 1)])
+def test_the_steps_of_a_preset_are_reduced_to_a_number_of_epochs(tmp_path, monkeypatch, steps, most, expected) -> None:
+    """Only if the caller says so."""
+    task = translation(steps=steps).with_preset(tokens_per_batch=4096)
+    manual_seed(0)
+    said: list[str] = []
+    with RunFolder.create(tmp_path / "run", {}) as run:
+        if most is None:
+            with pytest.raises(TrainingStopped):
+                train_model(task, run, seed=0, say=said.append, stop_at=3)
+        else:
+            monkeypatch.setattr(task_module, "MOST_EPOCHS", most)
+            train_model(task, run, seed=0, say=said.append, bounded=True)
+        assert max((row["step"] for row in run.metrics()), default=3) == expected
+    assert any("2 steps instead of 500: 2 epochs of these data" in line for line in said) == (most == 2 < steps)
+    assert any("30 pairs are far too few" in line for line in said) == (most is not None)
 
 
 def test_a_run_that_was_killed_before_its_tokenizer_is_started_again(tmp_path: Path) -> None:
