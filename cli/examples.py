@@ -186,8 +186,8 @@ def train_and_report(
         task = task if isinstance(task, Task) else task(run, init or teacher)
         if init is not None and any(change.startswith("dropout=") for change in arguments.set):
             init.set_dropout(task.preset.dropout)
-        fixed = arguments.resume or arguments.steps or any(change.startswith(("steps=", "epochs=")) for change in arguments.set)
-        if named and not fixed and not is_named(data, named):
+        changed = any(change.startswith(("steps=", "epochs=")) for change in arguments.set)
+        if named and not (changed or arguments.resume or arguments.steps) and not is_named(data, named):
             run.config["bounded"] = True  # a resumed run keeps it
             if group.first:
                 run.write_config()
