@@ -183,12 +183,12 @@ def find_process_group() -> ProcessGroup:
         return ProcessGroup()
     try:
         from mpi4py import MPI
-    except ImportError as error:
+    except (ImportError, RuntimeError) as error:  # RuntimeError: there is no MPI library
         if next((os.environ[name] for name in _SIZES if name in os.environ), "") == "1":  # such as a shell under srun
             return ProcessGroup()
         found = next(name for name in _LAUNCHED if name in os.environ)
         raise InputError(
-            f"mpirun started this process ({found} is set), but mpi4py can't be imported ({error}). Install it with "
+            f"mpirun started this process ({found} is set), but mpi4py can't be imported ({str(error).splitlines()[0]}). Install it with "
             "pip install mpi4py mpich; it must match the MPI that mpirun belongs to."
         ) from None
     if MPI.COMM_WORLD.Get_size() == 1:

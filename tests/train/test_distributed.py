@@ -205,8 +205,10 @@ class TestOneProcess:
         monkeypatch.setitem(sys.modules, "mpi4py", None)
         assert find_process_group.__wrapped__().size == 1
 
-    def test_several_processes_without_mpi4py_are_refused_in_a_line(self, tmp_path) -> None:
-        code = "import sys; sys.modules['mpi4py'] = None; from handloom.__main__ import main; main()"
+    @pytest.mark.parametrize("kind", ["ImportError", "RuntimeError"])  # the second: mpi4py finds no MPI library
+    def test_several_processes_without_mpi4py_are_refused_in_a_line(self, tmp_path, kind: str) -> None:
+        (tmp_path / "mpi4py.py").write_text(f"raise {kind}('no library\\nfile 1\\nfile 2')")
+        code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from handloom.__main__ import main; main()"
         environment = {**os.environ, "PMI_RANK": "0", "PMI_SIZE": "2"}
         command = [sys.executable, "-c", code, "translate", "Hallo."]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
