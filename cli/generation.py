@@ -9,7 +9,6 @@ import itertools
 import math
 import re
 import sys
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -275,9 +274,7 @@ def in_one_line(text: str) -> str:
 
 def without_controls(text: str) -> str:
     """Return a text without control characters other than tabs and line feeds."""
-    if text.isprintable():
-        return text
-    return "".join([letter for letter in text if letter in "\t\n" or unicodedata.category(letter) != "Cc"])
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]+", "", text)
 
 
 def ask(prompt: str) -> Iterator[str]:

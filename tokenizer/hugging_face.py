@@ -46,13 +46,12 @@ class HuggingFaceTokenizer(Tokenizer):
     def vocab_size(self) -> int:
         return max(self._texts) + 1
 
-    def _encode(self, text: str) -> list[int]:
-        with _refused(f"The tokenizer can't encode the text {short(text)}", "Fetch its tokenizer.json again"):
-            return self._peer.encode(_valid(text), add_special_tokens=False).ids
+    def _encode(self, text: str, whole: bool = False) -> list[int]:
+        with _refused(f"The tokenizer can't encode the text {short(text)}"):
+            return self._peer.encode(_valid(text), add_special_tokens=whole).ids
 
     def encode_whole(self, text: str) -> list[int]:
-        with _refused(f"The tokenizer can't encode the text {short(text)}", "Fetch its tokenizer.json again"):
-            return self._peer.encode(_valid(text)).ids
+        return self._encode(text, whole=True)
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
         return self._peer.decode(self._known(ids), skip_special_tokens=skip_special_tokens)
@@ -77,19 +76,19 @@ def _read(text: str) -> Any:
         import tokenizers
     except ImportError:
         raise InputError("This tokenizer needs the package tokenizers: pip install tokenizers.") from None
-    with _refused("Its tokenizer.json is damaged", "Fetch it again"):
+    with _refused("Its tokenizer.json is damaged"):
         return tokenizers.Tokenizer.from_str(text)
 
 
 @contextmanager
-def _refused(what: str, cure: str) -> Iterator[None]:
+def _refused(what: str) -> Iterator[None]:
     """Turn any failure of the package `tokenizers` into an InputError. A panic of Rust is no `Exception`."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:
-        raise InputError(f"{what} ({str(error)[:200]}). {cure}.") from None
+        raise InputError(f"{what} ({str(error)[:200]}). Fetch its tokenizer.json again.") from None
 
 
 def _valid(text: str) -> str:

@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from handloom.errors import InputError
+from handloom.models.shipped import MODELS
 from handloom.tokenizer import BPETokenizer, CharacterTokenizer, Tokenizer, WordTokenizer, load_tokenizer
 from handloom.tokenizer.added_tokens import AddedToken
 from handloom.tokenizer.normalizer import NORMALIZER, normalized
@@ -66,6 +67,13 @@ def test_spellings_that_look_the_same_have_the_same_ids(bpe: BPETokenizer, spell
     words = WordTokenizer.train([TEXT])
     assert words.encode(text) == words.encode(TEXT)
     assert words.unk_id not in words.encode(text)
+
+
+@pytest.mark.parametrize("name", ["everyday-de-en", "everyday-en-de", "tatoeba-de-en"])
+def test_the_shipped_translators_read_each_spelling(name: str) -> None:
+    tokenizer = load_tokenizer(MODELS[name] / "tokenizer.json")
+    for spelling in SPELLINGS.values():
+        assert tokenizer.encode(spelling(TEXT)) == tokenizer.encode(TEXT)
 
 
 def test_a_normalised_text_is_learnt_as_it_is(bpe: BPETokenizer) -> None:
