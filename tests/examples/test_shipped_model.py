@@ -132,7 +132,8 @@ def test_a_translator_s_score_on_200_sentences() -> None:
     data = load_translation_data("tatoeba", source="de", target="en")
     for name, test in (("everyday-de-en", data.test), ("everyday-en-de", data.reversed().test)):
         test = test[:: len(test) // 200]
-        found = Translator.load(MODELS[name]).translate([source for source, _ in test], too_long="truncate", split=False)
+        sources = [source for source, _ in test]
+        found = Translator.load(MODELS[name]).translate(sources, too_long="truncate", split=False)
         score = bleu(found, [target for _, target in test]).value
         assert score == pytest.approx(FIGURES[name]["tatoeba, beam 5, 200 sentences"], abs=0.1), name
 
