@@ -138,6 +138,11 @@ class _Pass:
         with leaf_lock:
             if leaf.grad_or_rows is None:
                 leaf.grad_or_rows = value
+            elif (leaf.grad_or_rows.shape, leaf.grad_or_rows.dtype) != (value.shape, value.dtype):
+                raise RuntimeError(
+                    f"backward: a leaf {value.dtype}{list(value.shape)} still has the gradient of its former array, "
+                    f"{leaf.grad_or_rows.dtype}{list(leaf.grad_or_rows.shape)}: set its grad to None first"
+                )
             else:
                 total = _Gradient(leaf.grad_or_rows, owned=True)
                 total.add(value, owned=True)
@@ -364,6 +369,8 @@ def grad(
     results = []
     for tensor in many_inputs:
         value = work.found.get(targets[_key(tensor.origin)])
+        if any(value is result.data for result in results):  # an input that is given twice
+            value = value.copy()
         results.append(Tensor(array_module(tensor.data).zeros_like(tensor.data)) if value is None else _own(value))
     return results[0] if isinstance(inputs, Tensor) else results
 

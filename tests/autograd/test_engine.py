@@ -362,3 +362,22 @@ def test_the_inner_loop_of_maml() -> None:
     step = 1e-6
     slope = (inner(w.data, 0.1 + step) - inner(w.data, 0.1 - step)) / (2 * step)
     np.testing.assert_allclose(meta.grad, slope @ (hessian @ end - x.T @ targets), rtol=1e-7)
+
+
+def test_an_input_given_twice_gets_two_gradients_in_separate_memory() -> None:
+    x = Tensor(np.ones(3, np.float32), requires_grad=True)
+    first, second = grad((x * x).sum(), [x, x])
+    first.data[:] = 7
+    assert second.data.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("array", [np.ones(2, np.float32), np.ones(3)])
+def test_a_gradient_is_not_added_to_the_gradient_of_a_former_array(array: np.ndarray) -> None:
+    x = Tensor(np.ones(3, np.float32), requires_grad=True)
+    (x * x).sum().backward()
+    x.data = array
+    with pytest.raises(RuntimeError, match="gradient of its former array"):
+        (x * x).sum().backward()
+    x.grad = None
+    (x * x).sum().backward()
+    assert x.grad.dtype == array.dtype
