@@ -43,16 +43,6 @@ class TorchNames:
 
     __slots__ = ()
 
-    if TYPE_CHECKING:
-        shape: tuple[int, ...]
-        dtype: np.dtype
-        ndim: int
-        reshape: Method
-        transpose: Method
-        astype: Method
-        copy: Method
-        clip: Method
-
     exp, log, sqrt, rsqrt = _calls("exp"), _calls("log"), _calls("sqrt"), _calls("rsqrt")
     sin, cos, tanh, sigmoid = _calls("sin"), _calls("cos"), _calls("tanh"), _calls("sigmoid")
     relu, abs, square = _calls("relu"), _calls("abs"), _calls("square")
@@ -60,15 +50,15 @@ class TorchNames:
     masked_fill, pow, tril, triu = _calls("masked_fill"), _calls("power"), _calls("tril"), _calls("triu")
     unsqueeze, gather = _calls("expand_dims"), _calls("gather")
 
-    def view(self, *shape: Any) -> Tensor:
+    def view(self: Any, *shape: Any) -> Tensor:
         """Return the elements in another shape, as `reshape` does; the result is not a view."""
         return self.reshape(*shape)
 
-    def permute(self, *axes: Any) -> Tensor:
+    def permute(self: Any, *axes: Any) -> Tensor:
         """Permute the axes, as `transpose` with several arguments."""
         return self.transpose(one_or_many(axes))
 
-    def expand(self, *shape: Any) -> Tensor:
+    def expand(self: Any, *shape: Any) -> Tensor:
         """Broadcast to a shape, in which -1 keeps the size of an axis."""
         wanted = tuple(one_or_many(shape))
         own = (1,) * (len(wanted) - self.ndim) + self.shape
@@ -76,32 +66,32 @@ class TorchNames:
             self, tuple(old if size == -1 else size for old, size in zip(own, wanted, strict=True))
         )
 
-    def chunk(self, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    def chunk(self: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         """Split into at most `chunks` parts along an axis, of which the last may be smaller."""
         size = self.shape[dim]
         step = max(-(-size // chunks), 1)
         return _ops.split(self, list(range(step, size, step)), axis=dim)
 
-    def clamp(self, min: Any = None, max: Any = None) -> Tensor:
+    def clamp(self: Any, min: Any = None, max: Any = None) -> Tensor:
         """Limit the elements to [min, max], as `clip` does."""
         return self.clip(min, max)
 
-    def clone(self) -> Tensor:
+    def clone(self: Any) -> Tensor:
         """Return a copy; the gradient passes through it."""
         return self.copy()
 
-    def contiguous(self) -> Tensor:
+    def contiguous(self: Any) -> Tensor:
         """Return the tensor itself: no op depends on the order of elements in memory."""
-        return self  # type: ignore[return-value]
+        return self
 
-    def numel(self) -> int:
+    def numel(self: Any) -> int:
         """Return the number of elements."""
         return int(np.prod(self.shape, dtype=np.int64))
 
     float, double, half = _casts(np.float32), _casts(np.float64), _casts(np.float16)
     long, bool = _casts(np.int64), _casts(np.bool_)
 
-    def type_as(self, other: Any) -> Tensor:
+    def type_as(self: Any, other: Any) -> Tensor:
         """Cast to the dtype of another tensor."""
         return self.astype(other.dtype)
 

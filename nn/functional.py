@@ -30,7 +30,7 @@ from ..autograd.ops import (
     tanh,
 )
 from ..autograd.ops import log_sigmoid as logsigmoid
-from ..autograd.ops.loss import REDUCTIONS
+from ..autograd.ops.loss import REDUCTIONS, check_classes
 from ..autograd.tensor import array_of
 
 __all__ = [
@@ -67,11 +67,12 @@ def nll_loss(
     input: Tensor, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
 ) -> Tensor:
     """Compute -w_t x_t for log-probabilities x and a target class t, with the axes of `cross_entropy`. The mean divides
-    by the sum of the class weights w_t. Raises ValueError for an unknown reduction.
+    by the sum of the class weights w_t. Raises ValueError for an unknown reduction, IndexError for another class.
     """
     if reduction not in REDUCTIONS:
         raise ValueError(f"nll_loss: reduction must be one of {', '.join(REDUCTIONS)}, not {reduction!r}")
     input, target = ops.moveaxis(input, 1, -1) if input.ndim > 2 else input, integers("nll_loss: target", target)
+    check_classes("nll_loss", target, input.shape[-1], ignore_index)
     real = target != ignore_index
     target = np.where(real, target, 0)
     factors = real * (np.ones(1) if weight is None else array_of(weight)[target]).astype(input.dtype)

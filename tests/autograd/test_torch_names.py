@@ -87,6 +87,8 @@ def test_creators_are_float32_and_draw_from_the_default_generator() -> None:
     assert abs(counts[0] - 1000) < 120
     assert counts[2] == 0
     assert sorted(ops.multinomial([1.0, 0.0, 2.0], 2).tolist()) == [0, 2]
+    with pytest.raises(IndexError, match="nll_loss: class -3 is outside"):
+        functional.nll_loss(Tensor(X), [0, -3])
     for call, message in [
         (lambda: ops.zeros(-1), "zeros: sizes can't be negative"), (lambda: ops.arange(1, 2, 0), "step can't be 0"),
         (lambda: ops.multinomial([0, 0], 1), "not all 0"), (lambda: ops.multinomial([1, 0], 2), "2 different classes"),
