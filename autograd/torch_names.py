@@ -48,7 +48,7 @@ class TorchNames:
     relu, abs, square = _calls("relu"), _calls("abs"), _calls("square")
     softmax, log_softmax, logsumexp, norm = (_calls(op) for op in ("softmax", "log_softmax", "logsumexp", "norm"))
     masked_fill, pow, tril, triu = _calls("masked_fill"), _calls("power"), _calls("tril"), _calls("triu")
-    unsqueeze, gather = _calls("expand_dims"), _calls("gather")
+    unsqueeze, gather, clamp = _calls("expand_dims"), _calls("gather"), _calls("clip")
 
     def view(self: Any, *shape: Any) -> Tensor:
         """Return the elements in another shape, as `reshape` does; the result is not a view."""
@@ -62,19 +62,16 @@ class TorchNames:
         """Broadcast to a shape, in which -1 keeps the size of an axis."""
         wanted = tuple(one_or_many(shape))
         own = (1,) * (len(wanted) - self.ndim) + self.shape
-        return _ops.broadcast_to(
-            self, tuple(old if size == -1 else size for old, size in zip(own, wanted, strict=True))
-        )
+        sizes = [old if size == -1 else size for old, size in zip(own, wanted, strict=False)]
+        return _ops.broadcast_to(self, sizes)
 
     def chunk(self: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         """Split into at most `chunks` parts along an axis, of which the last may be smaller."""
         size = self.shape[dim]
+        if chunks < 1:
+            raise ValueError(f"chunk: the number of chunks must be at least 1, not {chunks}")
         step = max(-(-size // chunks), 1)
         return _ops.split(self, list(range(step, size, step)), axis=dim)
-
-    def clamp(self: Any, min: Any = None, max: Any = None) -> Tensor:
-        """Limit the elements to [min, max], as `clip` does."""
-        return self.clip(min, max)
 
     def clone(self: Any) -> Tensor:
         """Return a copy; the gradient passes through it."""

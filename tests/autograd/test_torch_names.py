@@ -87,6 +87,9 @@ def test_creators_are_float32_and_draw_from_the_default_generator() -> None:
     assert abs(counts[0] - 1000) < 120
     assert counts[2] == 0
     assert sorted(ops.multinomial([1.0, 0.0, 2.0], 2).tolist()) == [0, 2]
+    for call in (lambda: Tensor(X).chunk(0), lambda: Tensor(X).expand(3)):
+        with pytest.raises(ValueError, match=r"chunk: the number|broadcast_to|BroadcastTo"):
+            call()
     with pytest.raises(IndexError, match="nll_loss: class -3 is outside"):
         functional.nll_loss(Tensor(X), [0, -3])
     for call, message in [
