@@ -141,7 +141,8 @@ class CachedState:
         self._begin()
         sentences = self._cache.select(rows, width)
         self.rows = len(rows)
-        self._states, self._memory = (_selected(one, rows) for one in (self._states, self._memory))
+        if self._states or self._memory:
+            self._states, self._memory = _selected((self._states, self._memory), rows)
         if self.suggested_lengths is not None:
             self.suggested_lengths = self.suggested_lengths[rows]
         if self._source is not None:
