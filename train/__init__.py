@@ -6,14 +6,13 @@ from ..lazy import lazy_names
 
 if TYPE_CHECKING:
     from . import optim
-    from .callbacks import Callback, EarlyStopping, ProgressBar
+    from .callbacks import Callback, EarlyStopping, History, ProgressBar
     from .data.batches import TokenBatches
     from .data.captions import load_captions
     from .data.news import load_news
     from .data.running_text import load_text_data
     from .data.sources import Batches
     from .data.translation import load_translation_data
-    from .history import History
     from .optim import (
         SGD,
         Adam,
@@ -85,14 +84,13 @@ __all__ = [
 ]
 
 _MODULES = {
-    ".callbacks": "Callback EarlyStopping ProgressBar",
+    ".callbacks": "Callback EarlyStopping History ProgressBar",
     ".data.batches": "TokenBatches",
     ".data.captions": "load_captions",
     ".data.news": "load_news",
     ".data.running_text": "load_text_data",
     ".data.sources": "Batches",
     ".data.translation": "load_translation_data",
-    ".history": "History",
     ".optim": "SGD Adam AdamW ExponentialAverage HalfPrecision LossScaler Optimizer Plateau clip_grad_norm constant "
     "cosine linear noam",
     ".runs.folder": "RunFolder",

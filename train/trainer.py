@@ -3,19 +3,13 @@
     trainer = Trainer(model, loss, Adam(model.parameters()), schedule, accumulate=2, validate_every=100)
     history = trainer.fit(batches, steps=1000, validation=valid)
 
-`Trainer` combines parts that each do one thing:
+`_train` is the loop. Its parts: `Settings` holds the numbers, `Updates` makes an update from a few batches, `Batches`
+gives the batches of an epoch, `Progress` holds the counters, a store the best weights and the saves (in memory or in a
+folder), and a `Callback` looks on: a bar, log files, early stopping.
 
-- `Settings` (models/hyperparameters.py): the numbers, which are plain arguments of the Trainer;
-- `Updates` (updates.py, on a GPU device_updates.py): one update of the weights from a few batches;
-- `Batches` (data/sources.py): the batches of each epoch;
-- `Progress` (runs/progress.py): the counters, which a save restores;
-- `MemoryStore` and `RunStore` (runs/stores.py): the best weights and the saves, in memory or in a folder;
-- `Callback` (callbacks.py): the bar, the log files, early stopping, and whatever else looks on.
-
-`_train` is the loop. A run can be resumed exactly, since an update depends only on the state in a save, on the batches,
-and on random numbers that follow from the position of a batch in the data. What happens only at the end of a training,
-the last validation outside the rhythm and the mean of the last weights, changes no save (`_finish`): a run that is
-extended later equals one that had all steps from the start.
+A run can be resumed exactly: an update depends only on the state in a save, on the batches, and on random numbers that
+follow from a batch's position in the data. What only the end of a training has (`_finish`) changes no save: a run that
+is extended later equals one that had all steps from the start.
 """
 
 import difflib
@@ -24,6 +18,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +29,10 @@ from ..models.fields import Count, NotNegative, checked, number
 from ..models.hyperparameters import Settings
 from ..models.own_layers import saved_note
 from ..nn import Module
-from .callbacks import Callback, ProgressBar, RunLog
+from .callbacks import Callback, History, ProgressBar, RunLog
 from .data.sources import BatchSource, as_batches, listed
 from .device_updates import choose_updates
 from .distributed import ProcessGroup, find_process_group, run_of_group
-from .history import History
 from .optim.optimizers import Optimizer, layer_norms
 from .optim.schedules import Plateau, Schedule, constant
 from .runs.folder import RunFolder, jsonable
@@ -378,12 +372,12 @@ class Trainer:
             row["gradient_norms"] = {name: jsonable(norm) for name, norm in norms.items()}
         with self.clock.paused():
             times = {"tokens_per_second": tokens / seconds, "processor_seconds": round(self.clock.processor, 3)}
-            self._write(row, times)
+            self._write(row, **times)
 
-    def _write(self, row: dict[str, Any], times: Mapping[str, Any] | None = None) -> None:
+    def _write(self, row: dict[str, Any], **times: Any) -> None:
         plain = {name: jsonable(value) for name, value in row.items()}
         self.history.rows.append(plain)
-        self._tell("on_log", plain, times or {})
+        self._tell("on_log", plain, times)
 
     # -- saves ---------------------------------------------------------------------------------------------------------
 
@@ -396,13 +390,10 @@ class Trainer:
             self.store: MemoryStore | RunStore = MemoryStore()
             yield
             return
-        out = self.out
+        out: Any = self.out
         given = isinstance(out, RunFolder)
-
-        def make() -> RunFolder:
-            return RunFolder.resume(out) if resume else RunFolder.create(out, {})  # type: ignore[arg-type]
-
-        with nullcontext(out) if isinstance(out, RunFolder) else run_of_group(make) as self.run:
+        make = partial(RunFolder.resume, out) if resume else partial(RunFolder.create, out, {})
+        with nullcontext(out) if given else run_of_group(make) as self.run:
             self.store = RunStore(self.run, self.settings.keep)
             if not given:
                 self.store.continuation = "Continue with fit(..., resume=True)."
@@ -431,55 +422,55 @@ class Trainer:
             return
         saved, now = self.group.from_first(saves.load), self.progress
         self.load_state_dict(saved.state)
-        self._set_weights(saved.weights)
-        copy = self._rewind() if self.group.first else ""
+        try:
+            self._set_weights(saved.weights)
+        except (KeyError, ValueError) as error:
+            raise InputError(f"The save of {self.run.path} does not fit the model: {error}.") from None
         for problem in saved.damaged:
             self.say(f"warning: {problem} An older save is used.")
         self.say(f"resumed after step {now.step:,}")
-        if copy:
-            self.say(f"the result of the first {now.step:,} steps is kept as {copy}")
+        if self.group.first:
+            self._rewind()
         before, used = now.batches(len(self.batches)) / max(now.step, 1), self.settings.accumulate * self.group.size
         if before not in (0, used):
             self.say(f"an update used {before:g} batches so far, and uses {used} with this number of processes")
 
-    def _rewind(self) -> str:
-        """Bring the folder to the state of the save. Returns the name of a copy of the result, or an empty string."""
-        now, store = self.progress, self.store
-        assert isinstance(store, RunStore)
-        ended = self.run.metrics()
-        longer = bool(ended) and ended[-1]["step"] == now.step < self.steps
+    def _rewind(self) -> None:
+        """Bring the folder to the state of the save, without what only the end of a shorter training has."""
+        now, store, rows = self.progress, self.store, self.run.metrics()
+        longer = bool(rows) and rows[-1]["step"] == now.step < self.steps
 
         def drop(row: Mapping[str, Any]) -> bool:
-            """Return whether a row is of the end of a shorter training only."""
-            if row["step"] < now.step:
-                return False
-            return now.step % self.every > 0 if "valid_loss" in row else longer and bool(now.log_sums)
+            late = now.step % self.every > 0 if "valid_loss" in row else longer and bool(now.log_sums)
+            return late and row["step"] == now.step
 
-        copy = store.copy_result(now.step, now.best) if longer else ""
-        store.put_back()
+        assert isinstance(store, RunStore)
+        name = f"model-{now.step}.safetensors" if longer and (store.ended or now.best is None) else ""
+        if store.rewind(name):
+            self.say(f"the result of the first {now.step:,} steps is kept as {name}")
         self.run.rewind(now.step, drop)
         self.history.rows = self.run.metrics()
         self.clock.processor = max(self.run.processor_seconds()[1], default=0.0)
         self.run.write_config()  # options may have changed
-        return copy
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state on which the run depends, except the weights."""
         state = {name: part.state_dict() for name, part in self._parts().items()}
-        return {**state, "data": self._fingerprint(), "config": self._description()}
+        fingerprint = getattr(self.batches, "fingerprint", lambda: f"{len(self.batches)} batches")
+        return {**state, "data": fingerprint(), "config": json.dumps(self.config, sort_keys=True)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a `state_dict`. Raises InputError if it belongs to other data or parts."""
-        parts = self._parts()
-        if parts.keys() | {"data", "config"} != state.keys():
+        parts, own = self._parts(), self.state_dict()
+        if own.keys() != state.keys():
             raise InputError(f"The save of {self.run.path} has another setup: it holds {', '.join(sorted(state))}.")
-        if not self._fingerprint().startswith(state["data"]):  # older saves have a part of it
+        if not own["data"].startswith(state["data"]):  # older saves have a part of it
             raise InputError(
                 f"The training data are not those that {self.run.path} was trained on: the files, the requested sizes "
                 "or the batching have changed. Restore them, or start a new run."
             )
-        if state["config"] != self._description():
-            before, now = json.loads(state["config"]), json.loads(self._description())
+        if state["config"] != own["config"]:
+            before, now = json.loads(state["config"]), json.loads(own["config"])
             changed = sorted(name for name in before | now if before.get(name) != now.get(name))
             raise InputError(
                 f"{self.run.path} was started differently, or by another version of handloom: {', '.join(changed)} of "
@@ -499,24 +490,12 @@ class Trainer:
 
     def _set_weights(self, weights: Mapping[str, Any]) -> None:
         """Set parameters and buffers. A save may hold a shared parameter under its first name only."""
-        first: dict[int, str] = {}
-        state = {}
-        for name, array in self.model.state_dict().items():
-            known = first.setdefault(id(array), name)
-            state[name] = weights[name] if name in weights else weights[known]
-        self.model.load_state_dict(state)
+        arrays = self.model.state_dict()
+        first = {id(array): name for name, array in reversed(arrays.items())}
+        self.model.load_state_dict({name: weights[first[id(array)]] for name, array in arrays.items()})
         self.updates.write()
 
-    def _description(self) -> str:
-        """Return `config` as text. It must be the same after a resume."""
-        return json.dumps(self.config, sort_keys=True)
-
-    def _fingerprint(self) -> str:
-        fingerprint = getattr(self.batches, "fingerprint", None)
-        return fingerprint() if fingerprint else f"{len(self.batches)} batches"
-
     def _weights(self) -> dict[str, Any]:
-        arrays: dict[int, tuple[str, Any]] = {}
-        for name, array in self.model.state_dict().items():
-            arrays.setdefault(id(array), (name, array))
-        return dict(arrays.values())
+        arrays = self.model.state_dict()
+        first = {id(array): name for name, array in reversed(arrays.items())}
+        return {name: array for name, array in arrays.items() if first[id(array)] == name}

@@ -6,8 +6,7 @@ import pytest
 from handloom import nn
 from handloom.autograd import Parameter, Tensor, manual_seed, ops
 from handloom.errors import InputError
-from handloom.train.callbacks import EarlyStopping, ProgressBar
-from handloom.train.history import History
+from handloom.train.callbacks import EarlyStopping, History, ProgressBar
 from handloom.train.optim.optimizers import SGD, Adam
 from handloom.train.optim.schedules import constant
 from handloom.train.runs.checkpoints import load_checkpoint

@@ -1,4 +1,4 @@
-"""Where a training keeps its best weights and its saves: in a run's folder, or in memory."""
+"""Where a training keeps its best weights and its saves: in memory, or in a run's folder."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -10,13 +10,13 @@ import numpy as np
 from ...files import atomic_file
 from .checkpoints import load_checkpoint, save_checkpoint
 from .folder import RunFolder
-from .saves import SavedState, SavedStates, mean
+from .saves import SavedStates, mean
 
 Arrays = Mapping[str, np.ndarray]
 
 
 class MemoryStore:
-    """Holds copies in memory, and nothing else is kept: such a training can't be resumed."""
+    """Holds copies of weights. A training with this store can't be resumed."""
 
     continuation = "The model has the weights of this step. With out=FOLDER, a training can be resumed."
 
@@ -24,8 +24,8 @@ class MemoryStore:
         self._best: dict[str, np.ndarray] = {}
         self._saved: dict[int, dict[str, np.ndarray]] = {}
 
-    def keep(self, weights: Arrays, config: Mapping[str, Any], *, last: bool = False) -> None:
-        """Keep the weights of the model as the result. `last` means that they are not those of a regular validation."""
+    def keep(self, weights: Arrays, config: Mapping[str, Any], *, last: bool) -> None:
+        """Keep the weights as the result. `last`: only the end of the training has validated them."""
         self._best = {name: array.copy() for name, array in weights.items()}
 
     def best(self) -> dict[str, np.ndarray]:
@@ -33,7 +33,7 @@ class MemoryStore:
         return self._best
 
     def save(self, step: int, weights: Arrays, state: Mapping[str, Any], snapshots: Sequence[int]) -> None:
-        """Save the weights, the state, and the weights of the earlier steps `snapshots`."""
+        """Save weights and state, and keep the weights of the earlier steps `snapshots`."""
         held = {earlier: arrays for earlier, arrays in self._saved.items() if earlier in snapshots}
         self._saved = {**held, step: {name: array.copy() for name, array in weights.items()}}
 
@@ -43,17 +43,16 @@ class MemoryStore:
 
 
 class RunStore:
-    """The files of a run: model.safetensors and the saves. See `MemoryStore` for the methods of both."""
+    """The files of a run, model.safetensors and the saves, with the methods of `MemoryStore`."""
 
     def __init__(self, run: RunFolder, keep: int):
         self.run, self.saves, self.continuation = run, SavedStates(run.saves_path, keep), run.continuation
         self.mean_weights = self.saves.mean_weights
-        #: The model before the end of the training replaced it; a longer training goes on with it.
-        self._regular = run.saves_path / "regular.safetensors"
+        self._regular = run.saves_path / "regular.safetensors"  # the result before the end of the training replaced it
 
-    def keep(self, weights: Arrays, config: Mapping[str, Any], *, last: bool = False) -> None:
+    def keep(self, weights: Arrays, config: Mapping[str, Any], *, last: bool) -> None:
         if last and self.run.model_path.exists() and not self._regular.exists():
-            copied(self.run.model_path, self._regular)
+            _copy(self.run.model_path, self._regular)
         save_checkpoint(self.run.path, weights, config)
 
     def best(self) -> dict[str, np.ndarray]:
@@ -63,28 +62,24 @@ class RunStore:
         self.run.sync()
         self.saves.save(step, weights, state, snapshots)
 
-    def load(self) -> SavedState:
-        """Load the newest undamaged save. See `SavedStates.load`."""
-        return self.saves.load()
+    def rewind(self, copy_as: str) -> bool:
+        """Put back the result before the end of the training; first copy that of the end, if there is a name for it.
 
-    def put_back(self) -> None:
-        """Put back the model of the last regular validation, if the end of a training replaced it."""
+        Returns whether there is a copy.
+        """
+        copies = bool(copy_as) and self.run.model_path.exists()
+        if copies:
+            _copy(self.run.model_path, self.run.path / copy_as)
         if self._regular.exists():
             self._regular.replace(self.run.model_path)
+        return copies
 
-    def copy_result(self, step: int, best: float | None) -> str:
-        """Copy the model of a training that ended at `step`, and is to be longer, if it is not the regular one.
-
-        Returns the name of the copy, or an empty string. `best` is the best value of the regular validations.
-        """
-        model = self.run.model_path
-        if not model.exists() or not (self._regular.exists() or best is None):
-            return ""
-        copied(model, self.run.path / f"model-{step}.safetensors")
-        return f"model-{step}.safetensors"
+    @property
+    def ended(self) -> bool:
+        """Whether the result is that of the end of a training."""
+        return self._regular.exists()
 
 
-def copied(source: Path, target: Path) -> None:
-    """Copy a file, atomically."""
+def _copy(source: Path, target: Path) -> None:
     with atomic_file(target) as copy, open(source, "rb") as file:
         shutil.copyfileobj(file, copy)

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from handloom.train.callbacks import ProgressBar, RunLog
-from handloom.train.history import History
+from handloom.train.callbacks import History, ProgressBar, RunLog
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.progress import Progress
 
