@@ -448,6 +448,10 @@ class Trainer:
         name = f"model-{now.step}.safetensors" if longer and (store.ended or now.best is None) else ""
         if store.rewind(name):
             self.say(f"the result of the first {now.step:,} steps is kept as {name}")
+        step, rate = next(((row["step"], row["learning_rate"]) for row in rows[::-1] if "learning_rate" in row), (0, 0))
+        if step and not isinstance(self.schedule, Plateau) and self._rate(step) != rate:
+            change = f"was {rate:.3g} and would now be {self._rate(step):.3g}"
+            self.say(f"the learning rate of step {step:,} {change}: a run of {self.steps:,} steps in a piece differs")
         self.run.rewind(now.step, drop)
         self.history.rows = self.run.metrics()
         self.clock.processor = max(self.run.processor_seconds()[1], default=0.0)

@@ -15,7 +15,7 @@ from handloom.errors import InputError
 from handloom.train import callbacks
 from handloom.train.callbacks import Callback
 from handloom.train.optim.optimizers import SGD, Adam
-from handloom.train.optim.schedules import Plateau, noam
+from handloom.train.optim.schedules import Plateau, cosine, noam
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.progress import StopSignals, TrainingStopped
 from handloom.train.runs.saves import SavedStates
@@ -169,6 +169,13 @@ def test_a_run_that_goes_on_with_another_number_of_batches_an_update_says_so(tmp
         "the result of the first 10 steps is kept as model-10.safetensors",
         "an update used 3 batches so far, and uses 2 with this number of processes",
     ]
+
+
+def test_a_schedule_that_depends_on_the_steps_makes_a_longer_run_another_one_which_is_said(tmp_path, capsys) -> None:
+    small_run(tmp_path / "run", steps=12, schedule=cosine(0.01, 2, 12))
+    small_run(tmp_path / "run", steps=14, schedule=cosine(0.01, 2, 14), resume=True)
+    told = "the learning rate of step 12 was 0.001 and would now be 0.0016: a run of 14 steps in a piece differs"
+    assert told in capsys.readouterr().out
 
 
 def test_the_random_numbers_of_a_batch_follow_from_its_position(tmp_path) -> None:
