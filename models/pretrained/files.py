@@ -94,7 +94,7 @@ def find_tensors(folder: Path) -> dict[str, Stored]:
 
 
 def _sharded(folder: Path) -> dict[str, Stored]:
-    weight_map = read_object(folder / INDEX).get("weight_map")
+    weight_map: Any = read_object(folder / INDEX).get("weight_map")
     files = weight_map.values() if isinstance(weight_map, dict) else [None]
     if not all(isinstance(name, str) and _SHARD.fullmatch(name) for name in files):
         raise InputError(f"{folder / INDEX} has no weight_map of files in that folder. Fetch it again.")

@@ -163,7 +163,7 @@ def save_tokenizer(
         for name, model in tokenizer.models.items():
             (folder / f"{name}.spm").write_bytes(model)
         write_json(folder / "vocab.json", tokenizer.vocab)
-        written = ("source.spm", "target.spm", "vocab.json")
+        written = ["source.spm", "target.spm", "vocab.json"]
         del said["bos_token"]
         said |= {"tokenizer_class": "MarianTokenizer", "separate_vocabs": False}
     elif isinstance(tokenizer, (BPETokenizer, HuggingFaceTokenizer)):
@@ -173,7 +173,7 @@ def save_tokenizer(
         else:
             data = tokenizer.data
         write_json(folder / "tokenizer.json", data)
-        written = ("tokenizer.json",)
+        written = ["tokenizer.json"]
         said |= {"tokenizer_class": "PreTrainedTokenizerFast", "split_special_tokens": tokenizer.split_special_tokens}
         if data["model"].get("type") == "WordPiece":
             said |= {"cls_token": said.pop("bos_token"), "sep_token": said.pop("eos_token")}

@@ -40,7 +40,13 @@ def model_path(text: str) -> Path:
     if not text.strip():
         raise InputError("The name of the model is empty. Give the folder of a run, or the name of a model.")
     path = Path(text)
-    return path if os.path.exists(path) else MODELS.get(text, path)
+    if os.path.exists(path) or text not in MODELS:
+        return path
+    if not MODELS[text].is_dir():
+        raise InputError(
+            f"{text} comes with handloom, but can't be read from a zip archive: install it with pip."
+        )
+    return MODELS[text]
 
 
 def model_name(path: Path) -> str:

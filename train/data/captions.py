@@ -61,9 +61,9 @@ def load_captions(name_or_path: str) -> Captions:
     if not Path(name_or_path).is_file():
         known = ", ".join(CAPTION_NAMES)
         raise InputError(f"{name_or_path or '--data'} is neither a known set of captions ({known}) nor a file.")
-    for path in (part_path(name_or_path, part) for part in ("valid", "test")):
-        if Path(path).is_file():
-            raise InputError(f"{path} is not used: captions are split by picture. Add its rows to {name_or_path}.")
+    for own in (part_path(name_or_path, part) for part in ("valid", "test")):
+        if Path(own).is_file():
+            raise InputError(f"{own} is not used: captions are split by picture. Add its rows to {name_or_path}.")
     return _split(*read_captions(name_or_path), name_or_path)
 
 

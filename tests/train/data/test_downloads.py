@@ -5,6 +5,8 @@ import hashlib
 import http.server
 import threading
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import pooch
 import pytest
@@ -125,3 +127,19 @@ class TestDataFolder:
         monkeypatch.setenv("HANDLOOM_DATA", str(tmp_path / "none"))
         with pytest.raises(InputError, match=r"HANDLOOM_DATA is set to .*none, which is not a folder"):
             find_local("multi30k/train.de")
+
+
+def test_a_folder_that_may_not_be_read_is_named(tmp_path, monkeypatch) -> None:
+    """It was ignored, and the data set was downloaded."""
+    monkeypatch.setenv("HANDLOOM_DATA", str(tmp_path))
+
+    def stat(path: Path, **options: Any) -> Any:
+        if path.name == "a.gz":
+            raise PermissionError(13, "Permission denied")
+        return real(path, **options)
+
+    real = Path.stat
+    monkeypatch.setattr(Path, "stat", stat)
+    with pytest.raises(InputError, match=r"a\.gz can't be read: Permission denied\. Check the perm"):
+        find_local("a.gz")
+    assert find_local("b.gz") is None
