@@ -76,7 +76,7 @@ def cell_inputs(script: Sequence[str], cells: Mapping[str, Mapping[str, str]]) -
     imports = ModuleFinder([str(Path(script[0]).parent)])
     with suppress(SyntaxError):
         imports.run_script(script[0])
-    modules = [Path(module.__file__) for module in imports.modules.values() if module.__file__]
+    modules = [Path(file) for module in imports.modules.values() if (file := getattr(module, "__file__", None))]
 
     def of(words: Sequence[str]) -> dict[str, str]:
         parts = [part for word in words for value in (word, word.partition("=")[2]) for part in value.split("+")]
@@ -102,7 +102,7 @@ def changed_cells(out: Path, inputs: Mapping[str, Mapping[str, str]]) -> dict[st
     found = {}
     for name, row in cell_rows(out).items():
         now, before = inputs.get(name, {}), row.get("made") or {}
-        if other := [key for key in sorted(before | now) if now and before.get(key) != now.get(key)]:
+        if other := [key for key in sorted({*before, *now}) if now and before.get(key) != now.get(key)]:
             options = f"`{before.get('options')}`, not `{now['options']}`"
             found[name] = options if "options" in other else f"another content of {', '.join(other)}"
             if "begun" in row and not _saved(out / name):

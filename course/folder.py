@@ -48,7 +48,7 @@ class Folder:
 
     def keep(self, chapter: Chapter, passed: list[str], file: str, helpers: Iterable[str] = ()) -> None:
         """Save the names of the passed exercises, the digest of the learner's file, and those of its `helpers`."""
-        known = {"passed": passed, "file": file, "version": __version__}
+        known: dict[str, Any] = {"passed": passed, "file": file, "version": __version__}
         known["helpers"] = {name: digest(self.path / name) for name in helpers}
         self.progress["chapters"][chapter.stem] = known
         self._save()

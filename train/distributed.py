@@ -187,10 +187,10 @@ def find_process_group() -> ProcessGroup:
         if next((os.environ[name] for name in _SIZES if name in os.environ), "") == "1":  # such as a shell under srun
             return ProcessGroup()
         found = next(name for name in _LAUNCHED if name in os.environ)
+        why = str(error).partition("\n")[0]
         raise InputError(
-            f"mpirun started this process ({found} is set), but mpi4py can't be imported "
-            f"({str(error).splitlines()[0]}). Install it with pip install mpi4py mpich; it must match the MPI that "
-            "mpirun belongs to."
+            f"mpirun started this process ({found} is set), but mpi4py can't be imported ({why}). Install it with pip "
+            "install mpi4py mpich; it must match the MPI that mpirun belongs to."
         ) from None
     if MPI.COMM_WORLD.Get_size() == 1:
         return ProcessGroup()
