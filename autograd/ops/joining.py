@@ -47,6 +47,8 @@ def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
 
 
 def _listed(name: str, tensors: Any) -> Any:
+    if type(tensors) in (list, tuple) and tensors:
+        return tensors
     if isinstance(tensors, str | bytes) or not hasattr(tensors, "__len__") or getattr(tensors, "shape", None) == ():
         raise TypeError(f"{name}: a list of tensors is needed, not {tensors!r:.60}")
     if len(tensors) == 0:

@@ -24,7 +24,7 @@ def normalized_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
 
 def axis_of(x: Any, axis: Axis) -> Axis:
     """Return `axis`, or () if x is 0-d and `axis` is 0 or -1, which NumPy's sum and PyTorch's reductions accept."""
-    return () if axis in (0, -1) and not shape_of(x) else axis
+    return axis if axis is None or shape_of(x) or axis not in (0, -1) else ()
 
 
 def spread(g: Any, axis: Axis, shape: tuple[int, ...]) -> Any:
@@ -56,7 +56,7 @@ def narrowed(out: Any, x: Any) -> Any:
 class Reduction(Function):
     def __init__(self, axis: Axis, keepdims: bool):
         self.axis = axis
-        self.keepdims = bool(keepdims)  # NumPy refuses np.bool
+        self.keepdims = keepdims
 
 
 class Sum(Reduction):

@@ -61,8 +61,11 @@ def transpose(x: Any, axes: Sequence[int] | None = None) -> Tensor:
 @declare(np.swapaxes)
 def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
     """Exchange two axes."""
-    axes, (first,), (second,) = list(range(len(shape_of(x)))), _moved(x, axis1), _moved(x, axis2)
-    axes[first], axes[second] = second, first
+    axes = list(range(len(shape_of(x))))
+    try:
+        axes[axis1], axes[axis2] = axes[axis2], axes[axis1]
+    except IndexError:
+        raise ValueError(f"axis {axis1} or {axis2} is out of bounds for an array of {len(axes)} axes") from None
     return transpose(x, tuple(axes))
 
 

@@ -274,6 +274,14 @@ def _() -> None:
     assert grad(ops.gelu(large, "tanh"), large, np.ones(2, np.float16)).data.tolist() == [1, 1]
 
 
+@row("sums along any axis")
+def _() -> None:
+    x = np.full((1 << 16, 4), 0.1, np.float32)
+    for axis in (0, 1, None):
+        exact = x.astype(np.float64).sum(axis=axis)
+        np.testing.assert_allclose(ops.sum(x, axis=axis).data, exact, rtol=4 * np.finfo(np.float32).eps)
+
+
 @row("arrays in a foreign byte order")
 def _() -> None:
     foreign = np.ones(2, np.dtype(np.float64).newbyteorder("S"))
