@@ -22,7 +22,7 @@ USES = [
     ("-m handloom classify 'Senate Passes Budget Bill'", "POLITICS"),
     ("-m handloom train translate_de_en --preset smoke --steps 3 --set test_size=3 --out run", "run holds the model"),
     ("-m handloom translate --model run --beam 1 --max-length 3 Er.", ""),
-    ("-m handloom report run", "best validation loss"),
+    ("-m handloom report run", "validation loss"),
     ("-m handloom export tatoeba-de-en exported", "PegasusForConditionalGeneration"),
     ("-m handloom explore --export page", "serve it"),
     ("-m handloom course start learn", "learn: "),
