@@ -196,19 +196,18 @@ def _plain(value: Any) -> Any:
 
 def checked(function: AnyFunction) -> AnyFunction:
     """Let a function, or a class's `__init__`, check its arguments that are numbers, by their annotations: `number`."""
-    signature = inspect.signature(function)
+    places = {name: place for place, name in enumerate(inspect.signature(function).parameters)}
 
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
-        try:
-            given = signature.bind(*args, **options)
-        except TypeError:
-            return function(*args, **options)  # whose own message names the function
+        given: list[Any] = list(args)
         owner = type(args[0]).__name__ if function.__name__ == "__init__" else function.__name__
         for name, kind in _numbers(function).items():
-            if name in given.arguments:
-                given.arguments[name] = number(owner, name, given.arguments[name], kind)
-        return function(*given.args, **given.kwargs)
+            if name in options:
+                options[name] = number(owner, name, options[name], kind)
+            elif places[name] < len(given):
+                given[places[name]] = number(owner, name, given[places[name]], kind)
+        return function(*given, **options)
 
     return typing.cast(AnyFunction, call)
 
