@@ -98,13 +98,15 @@ class NumPyHabits:
                 )
         return self._constant(function(*arrays))
 
-    def any(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+    def any(self, axis: Any = None, keepdims: bool = False, *, dim: Any = None, keepdim: bool = False) -> Tensor:
         """Return True where any element along `axis` differs from 0, else False."""
-        return self._constant(self.data.any(axis=axis, keepdims=keepdims))
+        axis = dim if axis is None else axis
+        return self._constant(self.data.any(axis=axis, keepdims=keepdims or keepdim))
 
-    def all(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+    def all(self, axis: Any = None, keepdims: bool = False, *, dim: Any = None, keepdim: bool = False) -> Tensor:
         """Return True where all elements along `axis` differ from 0, else False."""
-        return self._constant(self.data.all(axis=axis, keepdims=keepdims))
+        axis = dim if axis is None else axis
+        return self._constant(self.data.all(axis=axis, keepdims=keepdims or keepdim))
 
     def __contains__(self, value: Any) -> bool:
         return bool((self == value).any())

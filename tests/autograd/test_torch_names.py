@@ -64,6 +64,7 @@ def test_calls_that_can_be_recognised_say_what_to_write() -> None:
     with pytest.raises(ValueError, match=r"must name each axis once; to exchange two axes, .* x\.swapaxes\(a, b\)"):
         x.transpose(1, 2)
     assert x.size == 24
+    assert (x.any(dim=0).shape, x.all(dim=(0, 1), keepdim=True).shape) == ((3, 4), (1, 1, 4))
     assert x.var(dim=(0, 1), correction=1, keepdim=True).shape == (1, 1, 4)
 
 
