@@ -24,7 +24,7 @@ def normalized_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
 
 def axis_of(x: Any, axis: Axis) -> Axis:
     """Return `axis`, or () if x is 0-d and `axis` is 0 or -1, which NumPy's sum and PyTorch's reductions accept."""
-    return axis if axis is None or shape_of(x) or axis not in (0, -1) else ()
+    return () if axis is not None and axis in (0, -1) and not shape_of(x) else axis
 
 
 def spread(g: Any, axis: Axis, shape: tuple[int, ...]) -> Any:

@@ -58,7 +58,7 @@ MUTANTS = (
     M("choice", "minimum", "ops.selection:Extreme.backward", "else (y, x)", "else (x, y)"),
     M("choice", "clip", "ops.selection:Clip.backward", "selected(g, below)", "selected(g, above)"),
     M("choice", table.ROWS["`maximum`, `minimum` of equal numbers"], "ops.selection:Extreme.backward", "0.5, 1.0", "1.0, 1.0"),
-    M("choice", table.ROWS["`clip` of an x that is NaN or equal to a bound"], "ops.selection:Clip.backward", "x > high", "x >= high"),
+    M("choice", table.ROWS["`clip` of an x that is equal to a bound"], "ops.selection:Clip.backward", "x > high", "x >= high"),
     # Wrong axis, wrong count, a stale or missing statistic.
     M("reductions", "sum", "ops.reduction:Sum.backward", "spread(g, self.axis, self.shape)", "spread(g, self.axis, self.shape) * 2"),
     M("reductions", "sum", "ops.reduction:spread", "if a in axes", "if a not in axes"),
