@@ -39,10 +39,12 @@ def _stream(words: np.ndarray) -> np.random.SFC64:
     return np.random.SFC64(seed)
 
 
-def _entropy(seed: int | Sequence[int]) -> np.random.SeedSequence:
+def _entropy(seed: int | Sequence[int] | np.random.SeedSequence) -> np.random.SeedSequence:
     """Return the entropy of a seed. NumPy joins the words of several numbers and pads them with zeros, so that 0, [0]
     and [0, 0] would be one seed, and so would 2**32 and [0, 1]. Several numbers are therefore seeded by their text.
     """
+    if isinstance(seed, np.random.SeedSequence):
+        return seed
     several: Any = seed if np.ndim(seed) else [seed]
     try:
         numbers = [operator.index(number) for number in several]
@@ -58,6 +60,7 @@ def _entropy(seed: int | Sequence[int]) -> np.random.SeedSequence:
 class Generator:
     """A stream of random numbers (NumPy's SFC64). Threads can share a generator, because each draw is atomic. The seed
     is a number or a sequence of numbers, none of them negative; each number and each sequence gives a different stream.
+    It can also be NumPy's SeedSequence, which is used as it is.
     `get_state()` returns data for a JSON file. After `set_state` with this data, the generator draws the same numbers
     again.
 
@@ -68,7 +71,7 @@ class Generator:
     draws once, and the number of the call.
     """
 
-    def __init__(self, seed: int | Sequence[int] = 0):
+    def __init__(self, seed: int | Sequence[int] | np.random.SeedSequence = 0):
         self._bits = np.random.SFC64(_entropy(seed))
         self._seed: int | None = None  # the kernels' seed, once it is drawn; `_calls` calls have used it
         self._seed_array: Any = None

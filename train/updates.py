@@ -50,7 +50,9 @@ class MicroBatch(NamedTuple):
     def seed(self, generators: Sequence[Generator], seed: int) -> None:
         """Seed the generators for the batch; `seed` is that of the run."""
         for index, generator in enumerate(generators):
-            generator.set_state(Generator([seed, self.epoch, self.position, index]).get_state())
+            # Four numbers each time, so NumPy's entropy of several numbers is not ambiguous here.
+            entropy = np.random.SeedSequence([seed, self.epoch, self.position, index])
+            generator.set_state(Generator(entropy).get_state())
 
 
 def check_counted(count: float, what: str) -> None:
