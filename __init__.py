@@ -42,12 +42,15 @@ __all__ = [
     "train",
 ]
 
-_PAIRS = ".train.tasks.translation"
 __getattr__, __dir__ = lazy_names(
     __name__,
-    dict.fromkeys(("autograd", "models", "nn", "tokenizer", "train"), "")
-    | dict.fromkeys(("Parameter", "Tensor", "enable_grad", "grad", "manual_seed", "no_grad", "ops"), ".autograd")
-    | {"Paraphraser": _PAIRS, "Summarizer": _PAIRS, "Translator": _PAIRS}
-    | {"Classifier": ".train.tasks.classification", "Writer": ".train.tasks.language_modelling"}
-    | {"InputError": ".errors", "load": ".train.tasks.loading"},
+    {
+        "": "autograd models nn tokenizer train",
+        ".autograd": "Parameter Tensor enable_grad grad manual_seed no_grad ops",
+        ".errors": "InputError",
+        ".train.tasks.classification": "Classifier",
+        ".train.tasks.language_modelling": "Writer",
+        ".train.tasks.loading": "load",
+        ".train.tasks.translation": "Paraphraser Summarizer Translator",
+    },
 )

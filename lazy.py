@@ -10,15 +10,16 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str]
 
     Args:
         package: the package's `__name__`.
-        modules: for each public name the module that defines it, such as ".trainer", relative to the package. A name
-            whose module is an empty string is a module of the package.
+        modules: the public names, with blanks between them, by the module that defines them, such as ".trainer",
+            relative to the package. The names of an empty string are modules of the package.
     """
+    origins = {name: module for module, names in modules.items() for name in names.split()}
 
     def get(name: str) -> Any:
-        if name not in modules:
+        if name not in origins:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        if not modules[name]:
+        if not origins[name]:
             return importlib.import_module(f".{name}", package)
-        return getattr(importlib.import_module(modules[name], package), name)
+        return getattr(importlib.import_module(origins[name], package), name)
 
-    return get, lambda: sorted(modules)
+    return get, lambda: sorted(origins)

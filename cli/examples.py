@@ -8,8 +8,9 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from ..arguments import path, positive, whole
 from ..autograd import manual_seed
@@ -18,17 +19,20 @@ from ..autograd.quick import libraries
 from ..errors import InputError
 from ..models.hyperparameters import Preset
 from ..models.presets import PRESET_NAMES
-from ..train.cells import run_cells
+from ..tokenizer import Tokenizer
+from ..train.cells import Row, run_cells
 from ..train.distributed import find_process_group, run_of_group
 from ..train.runs.folder import RunFolder
 from ..train.runs.results import checksum, code_digest
-from ..train.tasks.task import AnyTrained, Task, train_model
-from ..train.tasks.translation import Translation
+from ..train.tasks.loading import TrainedModel
+from ..train.tasks.task import AnyTrained, Task, choose_tokenizer, train_model
 from ..train.updates import keep_freed_memory
 from .command_line import free_run_folder
-from .generation import add_generation_options, check_generation_options, check_lengths, strategy_of
+from .generation import add_generation_options, check_generation_options
 from .options import OptionParser, plain
 from .training import add_preset_options
+
+AnyData = TypeVar("AnyData")
 
 # Options that are not saved with a run, because they concern only one invocation of the program.
 _OF_THE_PROCESS = ("out", "overwrite", "resume", "stop_at", "explore")
@@ -132,85 +136,114 @@ def _options_of_run(parser: OptionParser, folder: Path) -> dict[str, Any]:
     return parser.stored(options, str(folder / "config.json"))
 
 
-def is_named(data: Any, names: Collection[str]) -> bool:
-    """Return whether the data are of the data sets `names`, and not a user's own."""
-    return {part.partition(",")[0] for part in data.name.split("+")} <= {*names}
+def load_data(load: Callable[..., AnyData], *arguments: Any, **options: Any) -> AnyData:
+    """Call `load` in the first process, for all processes. Print the summary and the notes of the data set."""
+    data: Any = find_process_group().from_first(lambda: load(*arguments, **options))
+    print(data.summary(), *data.notes, sep="\n")
+    return data
 
 
-def train_and_report(
-    arguments: Any,
-    data: Any,
-    task: Task[Any, AnyTrained] | Callable[[RunFolder, AnyTrained | None], Task[Any, AnyTrained]],
-    trained: type[AnyTrained] | None = None,
-    task_name: str = "",
-    *,
-    test: Callable[[AnyTrained, Any], tuple[Mapping[str, Any], Any]],
-    report: Callable[[AnyTrained, Any, RunFolder, list[dict[str, Any]], Any], str],
-    cells: Callable[[Any], Mapping[str, Task[Any, AnyTrained] | AnyTrained]] = lambda task: {},
-    init_options: Mapping[str, Any] | None = None,
-    init_tasks: Sequence[str] = (),
-    named: Collection[str] = (),
-) -> None:
-    """Train a model in a new or resumed run folder, train the other models of a requested table, and print a report.
-
-    Under mpirun, all processes train each model together. Only the first process tests, writes files and prints.
+@contextmanager
+def example_run(
+    arguments: Any, data: Any, trained: type[TrainedModel], tasks: Sequence[str], named: Collection[str], **options: Any
+) -> Iterator["ExampleRun"]:
+    """Yield the run of an example, in a new folder or in that of --resume.
 
     Args:
+        arguments: the result of `parse_example`.
         data: the loaded data set, which config.json describes.
-        task: the task to train, or a function that creates it from the run and the model of --init or --teacher.
-        trained, task_name: required class and task of a model of --init or --teacher. They are needed if `task` is a
-            function.
-        test: (trained, task) -> the model's row of the table, and its outputs for the report.
-        report: (trained, task, run, rows, outputs) -> the text that is printed at the end. `rows` has a row for each
-            model, with the number of its parameters and, for a new run, the seconds of training and testing.
-        cells: function of the task that returns the other models of the table, or the tasks that train them, by name.
-        init_options: options of `trained.load` for the model of --init.
-        init_tasks: further tasks that the model of --init may have been trained for.
-        named: the names of the data sets for which the presets were made. With other data, training is
-            `bounded` (see `train_model`), unless options set the number.
+        trained: the class of the trained models.
+        tasks: the name of the task, and further tasks that the model of --init may have been trained for.
+        named: the names of the data sets for which the presets were made.
+        options: options of `trained.load` for the model of --init.
     """
     start = time.perf_counter()
     keep_freed_memory()
     check_device(arguments.device)
-    if isinstance(task, Task):
-        task_name = task.name
-    if isinstance(task, Translation):
-        check_lengths(strategy_of(arguments), task.preset.max_length)
-    kind: Any = task.trained if isinstance(task, Task) else trained
-    teacher = kind.load(arguments.teacher, [task_name]) if arguments.teacher else None
-    init = kind.load(arguments.init, [task_name, *init_tasks], **(init_options or {})) if arguments.init else None
-    options = {name: getattr(arguments, name) for name in ("seed", "device", "stop_at")}
-    options["resume"], group = arguments.resume is not None, find_process_group()
-    with start_run(arguments, data) as run:
+    teacher = arguments.teacher and trained.load(arguments.teacher, tasks[:1])
+    init = arguments.init and trained.load(arguments.init, tasks, **options)
+    reported = {part.partition(",")[0] for part in data.name.split("+")} <= {*named}
+    with start_run(arguments, data) as folder:
+        yield ExampleRun(arguments, folder, find_process_group().first, teacher, init, reported, start)
+
+
+@dataclass
+class ExampleRun:
+    """A run of an example. Under mpirun, all processes train each model together, and the first one does the rest.
+
+    Attributes:
+        arguments: the result of `parse_example`.
+        folder: the folder of the run.
+        first: whether this is the first process.
+        teacher, init: the models of --teacher and --init, or None.
+        reported: whether the presets were made for the data set. Otherwise, training is `bounded` (see `train_model`),
+            unless options set the number of steps.
+        start, begun: the values of `time.perf_counter` at the start of the run and of its training.
+    """
+
+    arguments: Any
+    folder: RunFolder
+    first: bool
+    teacher: Any
+    init: Any
+    reported: bool
+    start: float
+    begun: float = 0.0
+
+    def tokenizer(self, make: Callable[[], Tokenizer]) -> Tokenizer:
+        """Return the tokenizer of a resumed run, or of the model of --init or --teacher, or else a new one."""
+        known, resume = self.init or self.teacher, self.arguments.resume is not None
+        return find_process_group().from_first(lambda: choose_tokenizer(self.folder, resume, known, make))
+
+    def fit(self, task: Task[Any, AnyTrained]) -> AnyTrained:
+        """Train the model of the run."""
+        arguments, changes = self.arguments, {change.partition("=")[0] for change in self.arguments.set}
+        if self.init is not None and "dropout" in changes:
+            self.init.set_dropout(task.preset.dropout)
+        if not (self.reported or arguments.resume or arguments.steps or changes & {"steps", "epochs"}):
+            self.folder.config["bounded"] = True  # a resumed run keeps it
+            if self.first:
+                self.folder.write_config()
+        self.begun = time.perf_counter()
+        models = {"teacher": self.teacher, "init": self.init}
+        return self._train(task, self.folder, arguments.resume is not None, stop_at=arguments.stop_at, **models)
+
+    def _train(self, task: Task[Any, AnyTrained], folder: RunFolder, resume: bool, **options: Any) -> AnyTrained:
+        arguments = self.arguments
+        options |= {"bounded": not arguments.steps and self.folder.config.get("bounded", False), "resume": resume}
         manual_seed(arguments.seed)
-        task = task if isinstance(task, Task) else task(run, init or teacher)
-        if init is not None and any(change.startswith("dropout=") for change in arguments.set):
-            init.set_dropout(task.preset.dropout)
-        changed = any(change.startswith(("steps=", "epochs=")) for change in arguments.set)
-        if named and not (changed or arguments.resume or arguments.steps) and not is_named(data, named):
-            run.config["bounded"] = True  # a resumed run keeps it
-            if group.first:
-                run.write_config()
-        options["bounded"] = not arguments.steps and run.config.get("bounded", False)
-        begun = time.perf_counter()
-        model = train_model(task, run, **options, teacher=teacher, init=init)
-        row, outputs = test(model, task) if group.first else ({}, None)
-        seconds, others = time.perf_counter() - begun, cells(task)
-        rows = [{"parameters": model.model.parameter_count(), **row}]
-        if others and not arguments.resume:  # a table of a single model has no times, so that it is reproducible
-            rows[0]["seconds"] = seconds
+        return train_model(task, folder, seed=arguments.seed, device=arguments.device, **options)
 
-        def make(own: RunFolder, cell: Task[Any, AnyTrained] | AnyTrained, resume: bool) -> Mapping[str, Any]:
-            manual_seed(arguments.seed)
-            again = {**options, "stop_at": None, "resume": resume}
-            other = train_model(cell, own, **again) if isinstance(cell, Task) else cell
-            return {"parameters": other.model.parameter_count(), **(test(other, task)[0] if group.first else {})}
+    def score(
+        self,
+        model: AnyTrained,
+        test: Callable[[AnyTrained], tuple[Mapping[str, Any], Any]],
+        cells: Mapping[str, Task[Any, AnyTrained] | AnyTrained] | None = None,
+    ) -> tuple[list[Row], Any]:
+        """Test the result of `fit`, and train and test the other models of a table.
 
-        rows += run_cells(run, others, make)
-        if group.first:
-            text = report(model, task, run, rows, outputs)
-            seconds = time.perf_counter() - start
-            print(f"\n{run.path} holds the model, tables, samples and pictures; {seconds:.0f} s in all\n\n{text}")
+        Args:
+            test: function of a model that returns its figures, and its outputs for the report.
+            cells: the other models, or the tasks that train them, by name.
+
+        Returns a row for each model, with the number of its parameters and, in the table of a new run, the seconds of
+        training and testing; and the outputs of `model`.
+        """
+        figures, outputs = test(model) if self.first else ({}, None)
+        row = {"parameters": model.model.parameter_count(), **figures}
+        if cells and not self.arguments.resume:  # a table of a single model has no times, so that it is reproducible
+            row["seconds"] = time.perf_counter() - self.begun
+
+        def make(folder: RunFolder, cell: Task[Any, AnyTrained] | AnyTrained, resume: bool) -> Row:
+            other = self._train(cell, folder, resume) if isinstance(cell, Task) else cell
+            return {"parameters": other.model.parameter_count(), **(test(other)[0] if self.first else {})}
+
+        return [row, *run_cells(self.folder, cells or {}, make)], outputs
+
+    def report(self, text: str) -> None:
+        """Print a text at the end of the run."""
+        seconds = time.perf_counter() - self.start
+        print(f"\n{self.folder.path} holds the model, tables, samples and pictures; {seconds:.0f} s in all\n\n{text}")
 
 
 @contextmanager

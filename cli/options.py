@@ -7,7 +7,7 @@ from typing import Annotated, Any, NoReturn
 
 from ..arguments import OptionError, Parser
 from ..errors import InputError, short
-from ..models.fields import Bounds, parse_value, without_none
+from ..models.fields import Bounds, Length, parse_value, without_none
 from ..models.shipped import model_name
 
 _RESUME = "continue the run in the folder RUN from its last save, with its saved options"
@@ -85,8 +85,9 @@ class OfKind:
             raise argparse.ArgumentTypeError(f"{short(text)}: {error}") from None
 
 
-#: A type for argparse: a number above 0 and at most 1.
+#: Types for argparse: a number above 0 and at most 1, and the length of a sequence.
 share = OfKind(Annotated[float, Bounds(0, 1, above=True)])
+length = OfKind(Length)
 
 
 def listed(words: Sequence[str]) -> str:

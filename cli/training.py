@@ -13,6 +13,7 @@ from ..models.fields import Choices, described, field_kinds, parse_value, plain_
 from ..models.hyperparameters import ClassifierPreset, LanguageModelPreset, Preset, TranslationPreset
 from ..models.presets import PRESET_NAMES
 from ..models.shipped import model_path
+from .generation import check_lengths, strategy_of
 from .options import OfKind, OptionParser
 
 AnyPreset = TypeVar("AnyPreset", bound=Preset)
@@ -106,6 +107,8 @@ def preset_of(arguments: Any, preset: AnyPreset) -> AnyPreset:
         if value != default:
             changes[name] = value * getattr(made, name) if flag.times else value
     made = dataclasses.replace(made, **changes)
+    if isinstance(made, TranslationPreset):
+        check_lengths(strategy_of(arguments), made.max_length)
     if getattr(arguments, "resume", None) is not None:  # some options may then be changed
         return made
     for name in sorted(typed & arguments.given & flags.keys()):

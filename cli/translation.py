@@ -3,18 +3,31 @@
 from collections.abc import Callable
 from typing import Any
 
+from ..models.hyperparameters import Preset
 from ..train.data.files import Pair, read_lines
 from ..train.data.pairs import TranslationData, clean_pairs, sentence_key
+from ..train.data.translation import data_names
 from ..train.distributed import find_process_group
 from ..train.tasks.translation import Translator, back_translate
+from .examples import example_parser
 from .options import OptionParser
 
+LANGUAGES = {"de": "German", "en": "English", "fr": "French"}
 
-def add_translation_options(parser: OptionParser, source: str, target: str) -> Callable[..., None]:
-    """Add the options of a translator from one language, such as "German", into another one.
 
-    Returns the function that adds further options to the same group.
+def translation_parser(
+    doc: str | None, choose: Callable[[str, str], Preset], source: str, target: str
+) -> tuple[OptionParser, Callable[..., None]]:
+    """Return the parser of an example that translates between languages, "de" and "en" for example; see
+    `example_parser`. Also return the function that adds further options to its own group.
     """
+    codes, (source, target) = (source, target), (LANGUAGES[source], LANGUAGES[target])
+    data = (
+        f"one of {', '.join(data_names(*codes))}, or your own: a file of tab-separated {source} and {target}, or PATH "
+        f"for the two files PATH.{codes[0]} and PATH.{codes[1]}; several can be joined by + (default: embedded, which "
+        "needs no network)"
+    )
+    parser = example_parser(doc, choose, data=data)
     add = parser.group("this report")
     add("--reverse", action="store_true", help=f"translate {target} into {source} instead")
     words = "code of the source language of your own data, such as es (with --to, instead of --reverse)"
@@ -25,7 +38,7 @@ def add_translation_options(parser: OptionParser, source: str, target: str) -> C
     words = "augment the training pairs by back-translation: RUN is the folder of a run of the other direction, which "
     words += f"translates the lines of FILE from the target language ({target}, with --reverse {source})"
     add("--back-translate", nargs=2, metavar=("RUN", "FILE"), help=words)
-    return add
+    return parser, add
 
 
 def languages(parser: OptionParser, arguments: Any, source: str, target: str) -> tuple[str, str]:

@@ -16,33 +16,30 @@ import dataclasses
 import shlex
 import sys
 import time
-import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from handloom.arguments import path, positive, whole
 from handloom.autograd import Tensor, grad, manual_seed, no_grad, ops
-from handloom.autograd.backend import import_cupy, to_device, use_device
-from handloom.autograd.ops.attention import attention_plain
-from handloom.autograd.ops.registry import unsupported_reason
-from handloom.cli.command_line import results_folder, run_main
-from handloom.cli.options import OfKind, OptionParser
-from handloom.models import Seq2SeqTransformer
-from handloom.models.fields import Length
-from handloom.models.presets import translation_preset
+from handloom.cli import OptionParser, length, path, positive, results_folder, run_main, whole
+from handloom.examples.tables import layer_cost
+from handloom.models import Seq2SeqTransformer, translation_preset
 from handloom.nn import MultiHeadAttention
 from handloom.tokenizer import BPETokenizer
-from handloom.train.cells import markdown_table
-from handloom.train.data.batches import TokenBatches, join_neighbours
-from handloom.train.data.translation import load_translation_data
-from handloom.train.optim.optimizers import Adam
-from handloom.train.runs.plots import plot_lines
-from handloom.train.runs.results import checksum, write_results
-from handloom.train.tasks.translation import translation_loss
+from handloom.train import (
+    Adam,
+    TokenBatches,
+    checksum,
+    join_neighbours,
+    load_translation_data,
+    markdown_table,
+    plot_lines,
+    translation_loss,
+    write_results,
+)
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"steps": 60, "batch": 512, "document": None, "lengths": [2**n for n in range(6, 14)]},
@@ -79,25 +76,6 @@ LENGTH_COLUMNS = {
 }
 
 
-def peak_bytes(run: Callable[[], Any], device: str) -> int:
-    """Return the peak memory of a call of `run`, without the memory already in use before the call."""
-    if device == "cpu":
-        tracemalloc.start()
-        try:
-            run()
-            return tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-    cupy = import_cupy()
-    pool = cupy.get_default_memory_pool()
-    cupy.cuda.Device().synchronize()
-    pool.free_all_blocks()
-    before = pool.total_bytes()
-    run()
-    cupy.cuda.Device().synchronize()
-    return pool.total_bytes() - before
-
-
 def parse_arguments() -> argparse.Namespace:
     parser = OptionParser(description=__doc__)
     words = "sizes of the model and of the measurements (default: laptop on a CPU, paper on a GPU)"
@@ -108,7 +86,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--table", choices=TABLES, help="produce only this table (default: both tables)")
     parser.add_argument("--steps", type=positive, help="number of updates per method (default: the preset's value)")
     words = "sequence lengths, in tokens, that the table of lengths measures (default: the preset's value)"
-    parser.add_argument("--lengths", type=OfKind(Length), nargs="+", help=words)
+    parser.add_argument("--lengths", type=length, nargs="+", help=words)
     parser.add_argument("--seed", type=whole, default=0, help="random seed (default: 0)")
     parser.add_argument("--out", type=path, help="new folder for the results (default: a new folder in runs/)")
     given = {name: value for name, value in vars(parser.parse_args()).items() if value is not None}
@@ -123,9 +101,9 @@ def parse_arguments() -> argparse.Namespace:
 def train(options: argparse.Namespace, method: str, data: Any, tokenizer: BPETokenizer) -> dict[str, Any]:
     """Train with one method. Return a row of the table: time, memory and validation loss."""
     preset = translation_preset(options.preset, data.name)
-    length = options.document or preset.max_length
+    longest = options.document or preset.max_length
     tokens = options.batch * (options.document or SENTENCE)
-    preset = dataclasses.replace(preset, tokens_per_batch=max(tokens, length), max_length=length)
+    preset = dataclasses.replace(preset, tokens_per_batch=max(tokens, longest), max_length=longest)
     manual_seed(options.seed)
     model = Seq2SeqTransformer(preset.model_config(tokenizer.vocab_size, tokenizer.pad_id)).to(options.device)
     for layer in model.modules():
@@ -155,7 +133,7 @@ def train(options: argparse.Namespace, method: str, data: Any, tokenizer: BPETok
         seconds.append(time.perf_counter() - start)
     processor = time.process_time() - processor
     widest = max(training, key=lambda batch: batch.source.size)
-    peak = peak_bytes(lambda: update(widest), options.device)
+    peak = layer_cost.peak_bytes(lambda: update(widest), options.device)
     with no_grad():
         found = [loss_of(model.eval(), batch) for batch in batches(data.valid)]
     return {
@@ -168,14 +146,6 @@ def train(options: argparse.Namespace, method: str, data: Any, tokenizer: BPETok
     }
 
 
-def methods_on(device: str) -> tuple[str, str]:
-    """Return the standard method and either the fused method, if the device can run it, or the blocked method."""
-    use_device(device)
-    small = (to_device(np.zeros((1, 1, 1, 8), np.float16), device),) * 3
-    missing = unsupported_reason(attention_plain, "fused", small, method="fused", return_weights=False)
-    return "standard", "blocked" if missing else "fused"
-
-
 def results(arrays: list[Any], method: str) -> list[np.ndarray]:
     """Return the output of causal attention and its three gradients, from query, key, value and the output gradient."""
     leaves = [Tensor(array, requires_grad=True) for array in arrays[:3]]
@@ -183,22 +153,27 @@ def results(arrays: list[Any], method: str) -> list[np.ndarray]:
     return [out.data, *(gradient.data for gradient in grad(out, leaves, arrays[3]))]
 
 
-def at_length(options: argparse.Namespace, methods: Sequence[str], length: int) -> list[dict[str, Any]]:
+def on(device: str, array: Any) -> Any:
+    """Return an array on a device."""
+    return Tensor(array).to(device).data
+
+
+def at_length(options: argparse.Namespace, methods: Sequence[str], tokens: int) -> list[dict[str, Any]]:
     """Return time, peak memory and errors of attention (4 heads of 64 features) and its gradient by each method."""
     rng = np.random.default_rng(0)
-    given = rng.standard_normal((4, 1, 4, length, 64)).astype(np.float16 if options.device != "cpu" else np.float32)
-    truth, arrays = results(list(given.astype(np.float64)), "blocked"), [to_device(a, options.device) for a in given]
+    given = rng.standard_normal((4, 1, 4, tokens, 64)).astype(np.float16 if options.device != "cpu" else np.float32)
+    truth, arrays = results(list(given.astype(np.float64)), "blocked"), [on(options.device, a) for a in given]
     rows = []
     for method in methods:
 
         def run(method: str = method) -> list[Any]:
             return results(arrays, method)
 
-        errors = [float(abs(to_device(a, "cpu") - b).max()) for a, b in zip(run(), truth, strict=True)]
-        times = max(1, min(9, 4096 // length))
+        errors = [float(abs(on("cpu", a) - b).max()) for a, b in zip(run(), truth, strict=True)]
+        times = max(1, min(9, 4096 // tokens))
         rows.append({
-            "length": length, "method": method, "ms": 1e3 * seconds(run, times, options.device),
-            "peak_mb": peak_bytes(run, options.device) / 1e6,
+            "length": tokens, "method": method, "ms": 1e3 * layer_cost.seconds(run, times, options.device),
+            "peak_mb": layer_cost.peak_bytes(run, options.device) / 1e6,
             "output_error": errors[0], "gradient_error": max(errors[1:]),
         })  # fmt: skip
     return rows
@@ -214,31 +189,17 @@ def draw(rows: list[dict[str, Any]], out: Path) -> None:
         plot_lines(lines, out / f"{name}.png", x_label="length of the sequence", y_label=label, log_x=True)
 
 
-def seconds(run: Callable[[], Any], repeats: int, device: str) -> float:
-    """Return the median time of several calls of `run`, after one call for warm-up."""
-
-    def once() -> float:
-        start = time.perf_counter()
-        run()
-        if device != "cpu":
-            import_cupy().cuda.Device().synchronize()
-        return time.perf_counter() - start
-
-    once()
-    return sorted(once() for _ in range(repeats))[repeats // 2]
-
-
 def main() -> None:
     options = parse_arguments()
-    methods = methods_on(options.device)
+    methods = layer_cost.methods_on(options.device)
     data = load_translation_data(options.data)
     size = translation_preset(options.preset, data.name).vocab_size
     out = results_folder(options.out, "compare_attention")
     tables: dict[str, list[dict[str, Any]]] = {"lengths": [], "training": []}
     if options.table != "training":
-        for length in options.lengths:  # measured first, because it needs the most memory
-            tables["lengths"] += at_length(options, methods, length)
-            print(f"measured length {length:,}", flush=True)  # because the whole table takes minutes
+        for tokens in options.lengths:  # measured first, because it needs the most memory
+            tables["lengths"] += at_length(options, methods, tokens)
+            print(f"measured length {tokens:,}", flush=True)  # because the whole table takes minutes
         draw(tables["lengths"], out)
     if options.table != "lengths":
         tokenizer = BPETokenizer.train([text for pair in data.train for text in pair], size)

@@ -11,14 +11,9 @@ import sys
 import time
 from pathlib import Path
 
-from handloom.arguments import path, positive
-from handloom.cli.command_line import check_text, results_folder, run_main
-from handloom.cli.options import OptionParser
-from handloom.tokenizer import BPETokenizer
-from handloom.tokenizer.explore import compression, token_lengths, usual_sizes
-from handloom.tokenizer.pre_tokenizer import PATTERNS
-from handloom.train.data.files import iter_lines
-from handloom.train.data.grammar import build_corpus
+from handloom.cli import OptionParser, check_text, path, positive, results_folder, run_main
+from handloom.tokenizer import PATTERNS, BPETokenizer, compression, token_lengths, usual_sizes
+from handloom.train import build_corpus, iter_lines
 
 SHOWN_MERGES = 30
 _RESET = "\x1b[0m"

@@ -9,28 +9,12 @@ python examples/paraphrase_coco.py --checkpoint runs/coco "A dig sitting on the 
 import dataclasses
 from typing import Any
 
-from handloom.cli.command_line import run_main
-from handloom.cli.examples import example_parser, is_named, parse_example, train_and_report
-from handloom.cli.generation import strategy_of
-from handloom.cli.texts import apply_model
-from handloom.cli.training import preset_of
-from handloom.examples.tables.attention import draw_last_layers
-from handloom.examples.tables.pairs import MEMORY_COLUMNS, PARAPHRASES, memory_rows, step_memory
-from handloom.models import Strategy
-from handloom.models.hyperparameters import TranslationPreset
-from handloom.models.presets import paraphrase_preset
-from handloom.nn import checkpoint_activations
-from handloom.train.cells import markdown_table
-from handloom.train.data.captions import CAPTION_NAMES, Captions, caption_pairs, load_captions
-from handloom.train.data.files import Pair
-from handloom.train.distributed import find_process_group
-from handloom.train.runs.folder import RunFolder
-from handloom.train.tasks.metrics import bleu, rows_text
-from handloom.train.tasks.translation import Translation, Translator, translation_batches, translation_loss
+from handloom import Translator, cli, models, train
+from handloom.examples.tables import attention, pairs
 
 #: The report's inputs, including their spelling mistakes, and some other inputs.
 PROBES = (
-    *PARAPHRASES,
+    *pairs.PARAPHRASES,
     "A man riding a bike on a city street",
     "Two women are eating pizza in a kitchen",
     "A cat sleeping on a wooden bench",
@@ -45,12 +29,9 @@ COLUMNS = {
 
 
 def parse_arguments() -> Any:
-    parser = example_parser(
-        __doc__,
-        paraphrase_preset,
-        data=f"one of {', '.join(CAPTION_NAMES)}, or a file of rows picture<TAB>caption "
-        "(default: embedded, which needs no network)",
-    )
+    words = f"one of {', '.join(train.CAPTION_NAMES)}, or a file of rows picture<TAB>caption "
+    words += "(default: embedded, which needs no network)"
+    parser = cli.example_parser(__doc__, models.paraphrase_preset, data=words)
     add = parser.group("this report")
     words = "train on every ordered pair of a picture's captions (20 pairs for five captions), instead of only the "
     words += "pairs of a caption and the next caption"
@@ -58,84 +39,68 @@ def parse_arguments() -> Any:
     words = "memory: also measure the memory of a training step, with and without --precision fp16 and "
     words += "--checkpoint-activations; this takes minutes, because CPUs are slow in half precision (default: none)"
     add("--table", choices=("memory", "none"), default="none", help=words, resumes=True)
-    return parse_example(parser)
+    return cli.parse_example(parser)
 
 
 def main() -> None:
-    if apply_model("paraphrase", shipped=False):
+    if cli.apply_model("paraphrase", shipped=False):
         return
     arguments = parse_arguments()
-    preset, strategy = preset_of(arguments, paraphrase_preset(arguments.preset, arguments.data)), strategy_of(arguments)
-    data = find_process_group().from_first(lambda: load_captions(arguments.data))
-    print(data.summary(), *data.notes, sep="\n")
+    preset = cli.preset_of(arguments, models.paraphrase_preset(arguments.preset, arguments.data))
+    strategy = cli.strategy_of(arguments)
+    data = cli.load_data(train.load_captions, arguments.data)
     data = dataclasses.replace(data, test=data.test[: preset.test_size])
-    train, valid = caption_pairs(data.train, arguments.every_pair), caption_pairs(data.valid)
-    searches = {"greedy": Strategy(beam=1), strategy.name: strategy}
-
-    def test(translator: Translator, task: Translation) -> tuple[dict, dict[str, list[str]]]:
-        outputs = {"the input itself": [group[0] for group in data.test]}
-        for name, one in searches.items():
-            inputs = outputs["the input itself"]
-            outputs[name] = translator.translate(inputs, strategy=one, too_long="truncate", progress=True)
-        return {}, outputs
-
-    def report(translator: Translator, task: Translation, run: RunFolder, rows: list[dict], outputs: dict) -> str:
-        table, scores, probes = compare(translator, data, searches, outputs, run)
-        rows = memory(translator, train, preset) if arguments.table == "memory" else []
-        tables = [table, markdown_table(rows, MEMORY_COLUMNS)] if rows else [table]
-        headers = {name: name for name in probes[0]}
-        found = {"scores": scores, "probes": probes} | ({"memory": rows} if rows else {})
-        run.write_table("\n\n".join([*tables, markdown_table(probes, headers)]), **found)
-        shown = rows_text([{name: text or "-" for name, text in row.items()} for row in probes])
-        return "\n\n".join([*tables, shown])
-
-    task = Translation(train, valid, preset=preset, name=TASK)
-    train_and_report(arguments, data, task, test=test, report=report, named=CAPTION_NAMES)
+    training, valid = train.caption_pairs(data.train, arguments.every_pair), train.caption_pairs(data.valid)
+    task = train.Translation(training, valid, preset=preset, name=TASK)
+    with cli.example_run(arguments, data, Translator, [TASK], train.CAPTION_NAMES) as run:
+        translator = run.fit(task)
+        if run.first:
+            searches = {"greedy": models.Strategy(beam=1), strategy.name: strategy}
+            table, found = compare(translator, data.test, searches, run)
+            if arguments.table == "memory":
+                found["memory"] = pairs.memory_table(translator, training, preset)
+                table += f"\n\n{train.markdown_table(found['memory'], pairs.MEMORY_COLUMNS)}"
+            probes = found["probes"]
+            headers = {name: name for name in probes[0]}
+            run.folder.write_table(f"{table}\n\n{train.markdown_table(probes, headers)}", **found)
+            shown = [{name: text or "-" for name, text in row.items()} for row in probes]
+            run.report(f"{table}\n\n{train.rows_text(shown)}")
 
 
 def compare(
-    translator: Translator, data: Captions, searches: dict[str, Strategy], outputs: dict[str, list[str]], run: RunFolder
-) -> tuple[str, list[dict], list[dict[str, Any]]]:
+    translator: Translator, test: list[list[str]], searches: dict[str, models.Strategy], run: cli.ExampleRun
+) -> tuple[str, dict[str, list[dict[str, Any]]]]:
     """Score several search methods on the first caption of each test picture.
 
     Return the scores as a table and as rows, and the outputs for the probe sentences.
     """
-    groups = [translator.as_written(group) for group in data.test]
+    outputs = {"the input itself": [group[0] for group in test]}
+    for name, search in searches.items():
+        texts = outputs["the input itself"]
+        outputs[name] = translator.translate(texts, strategy=search, too_long="truncate", progress=True)
+    groups = [translator.as_written(group) for group in test]
     inputs, others = [group[0] for group in groups], [group[1:] for group in groups]
     rows = [
         {
             "cell": name,
-            "bleu": bleu(texts, others).value,
-            "self_bleu": bleu(texts, inputs).value,
+            "bleu": train.bleu(texts, others).value,
+            "self_bleu": train.bleu(texts, inputs).value,
             "copied": sum(text == own for text, own in zip(texts, inputs, strict=True)) / len(inputs),
         }
         for name, texts in outputs.items()
     ]
     columns = {name: name for name in ("input", *searches)}
-    reported = is_named(data, CAPTION_NAMES)
-    texts = PROBES if reported else inputs[: len(PROBES)]
-    answers = zip(texts, *(translator.translate(texts, strategy=one) for one in searches.values()), strict=True)
+    texts = PROBES if run.reported else inputs[: len(PROBES)]
+    answers = zip(texts, *(translator.translate(texts, strategy=search) for search in searches.values()), strict=True)
     probes = [dict(zip(columns, found, strict=True)) for found in answers]
-    if reported:
-        probes = [{**row, "the report": PARAPHRASES.get(row["input"])} for row in probes]
+    if run.reported:
+        probes = [{**row, "the report": pairs.PARAPHRASES.get(row["input"])} for row in probes]
     samples = [dict(zip(columns, texts, strict=True)) for texts in zip(*outputs.values(), strict=True)]
-    run.write_samples(markdown_table(samples[:20], columns))
-    draw_last_layers(translator, texts[-1] if len(texts) == 1 else texts[1], run)
-    signature = bleu(inputs, others).signature
-    return f"{markdown_table(rows, COLUMNS)}\n\n{signature}", rows, probes
-
-
-def memory(translator: Translator, pairs: list[Pair], preset: TranslationPreset) -> list[dict[str, Any]]:
-    """Measure the memory of a step on the first batch in fp32, in fp16, and in fp32 with recomputed activations."""
-    size = {"tokens_per_batch": preset.tokens_per_batch, "max_length": preset.max_length}
-    batch = next(translation_batches(pairs, translator.tokenizer, **size, seed=0).epoch(0))
-    loss = translation_loss(preset.label_smoothing, translator.tokenizer.pad_id)
-    rows = [step_memory(translator.model, loss, batch, precision) for precision in ("fp32", "fp16")]
-    checkpoint_activations(translator.model)
-    rows.append(step_memory(translator.model, loss, batch, "fp32") | {"precision": "fp32, --checkpoint-activations"})
-    checkpoint_activations(translator.model, False)
-    return [{**row, "tokens": batch.source.size + batch.target_input.size} for row in memory_rows(rows)]
+    run.folder.write_samples(train.markdown_table(samples[:20], columns))
+    attention.draw_last_layers(translator, texts[-1] if len(texts) == 1 else texts[1], run.folder)
+    signature = train.bleu(inputs, others).signature
+    return f"{train.markdown_table(rows, COLUMNS)}\n\n{signature}", {"scores": rows, "probes": probes}
 
 
 if __name__ == "__main__":
-    run_main(main, several_processes=True)
+    cli.run_main(main, several_processes=True)

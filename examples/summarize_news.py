@@ -8,26 +8,11 @@ python examples/summarize_news.py --checkpoint runs/heads "The storm from Norwic
 """
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
-from handloom.cli.command_line import run_main
-from handloom.cli.examples import example_parser, is_named, parse_example, train_and_report
-from handloom.cli.generation import strategy_of
-from handloom.cli.texts import apply_model
-from handloom.cli.training import preset_of
-from handloom.errors import InputError
-from handloom.examples.tables import news
-from handloom.examples.tables.attention import ALIGNMENT_COLUMNS, alignment_rows, draw_last_layers
-from handloom.examples.tables.stated import ABLATIONS, Table, ablation_cells, write_tables
-from handloom.models.presets import summary_preset
-from handloom.models.text_baselines import nearest
-from handloom.tokenizer.word import preprocess
-from handloom.train.data.news import NEWS_NAMES, Article, News, denoising, load_news
-from handloom.train.distributed import find_process_group
-from handloom.train.runs.folder import RunFolder
-from handloom.train.tasks.metrics import best_and_worst, bleu, rouge, samples_text
-from handloom.train.tasks.translation import Translation, Translator
+from handloom import InputError, Translator, cli, models, train
+from handloom.examples.tables import attention, news, pairs, stated
+from handloom.tokenizer import preprocess
 
 TASK = "headlines of articles"
 MAX_ARTICLES = 500  # number of articles in which alignments are counted
@@ -46,118 +31,68 @@ COLUMNS = {
 
 
 def parse_arguments() -> Any:
-    parser = example_parser(
-        __doc__,
-        summary_preset,
-        data=f"one of {', '.join(NEWS_NAMES)}, or your own file: JSON Lines with category, headline and "
-        "short_description, or category<TAB>headline<TAB>description (default: embedded, which needs no network)",
-    )
+    parser = cli.example_parser(__doc__, models.summary_preset, data=news.NEWS_HELP)
     add = parser.group("this report")
     words = "additional table: heads and layers train models with other numbers of heads or layers, and attention "
     words += "measures the attention of the heads to the copied words (default: none)"
-    add("--table", choices=(*ABLATIONS, "attention", "none"), default="none", help=words, resumes=True)
+    add("--table", choices=(*stated.ABLATIONS, "attention", "none"), default="none", help=words, resumes=True)
     words = "pre-train: restore headlines and parts of descriptions from some of their words, also of articles without "
     words += "a description; then train on the headlines with --init"
     add("--denoise", action="store_true", help=words)
-    return parse_example(parser)
+    return cli.parse_example(parser)
+
+
+def load(name: str, denoise: bool) -> Any:
+    data = train.load_news(name, descriptions=True)
+    return train.denoising(data) if denoise else data
 
 
 def main() -> None:
-    if apply_model("summarize", shipped=False):
+    if cli.apply_model("summarize", shipped=False):
         return
     arguments = parse_arguments()
-    preset, strategy = preset_of(arguments, summary_preset(arguments.preset, arguments.data)), strategy_of(arguments)
-    own, cells = ablation_cells(arguments.table, preset)
+    preset = cli.preset_of(arguments, models.summary_preset(arguments.preset, arguments.data))
+    strategy = cli.strategy_of(arguments)
     if preset.words and arguments.table == "attention":
         raise InputError("--table attention needs subwords: leave out --set words=true.")
-    change_data = denoising if arguments.denoise else (lambda news: news)
-    data = find_process_group().from_first(lambda: change_data(load_news(arguments.data, descriptions=True)))
-    print(data.summary(), *data.notes, sep="\n")
+    data = cli.load_data(load, arguments.data, arguments.denoise)
     if preset.words or preset.lowercase:  # the references for scores are converted too
-        change = preprocess if preset.words else str.lower
-        parts = ("train", "valid", "test")
-        data = dataclasses.replace(data, **{part: changed(getattr(data, part), change) for part in parts})
+        data = data.changed(preprocess if preset.words else str.lower)
     data = dataclasses.replace(data, test=data.test[: preset.test_size])
-    pairs = [[(article.description, article.headline) for article in part] for part in (data.train, data.valid)]
-    descriptions = [article.description for article in data.test]
+    training, valid, held_out = data.pairs()
+    task = train.Translation(training, valid, preset=preset, name=TASK)
+    own, cells = stated.ablation_cells(arguments.table, task)
+    descriptions, references = [list(side) for side in zip(*held_out, strict=True)]
 
-    def test(translator: Translator, task: Translation) -> tuple[dict[str, float], list[str]]:
+    def test(translator: Translator) -> tuple[dict[str, float], list[str]]:
         headlines = translator.translate(descriptions, strategy=strategy, too_long="truncate", progress=True)
-        return headline_scores(headlines, data), headlines
+        return news.headline_scores(headlines, references), headlines
 
-    def report(
-        translator: Translator, task: Translation, run: RunFolder, rows: list[dict], headlines: list[str]
-    ) -> str:
-        whole = {"cell": own or f"Transformer, {strategy.name}", **losses(run), **rows[0]}
-        others = [{**losses(RunFolder.open(run.cell_path(row["cell"]))), **row} for row in rows[1:]]
-        rows, tables = [*baselines(data), whole, *others], dict[str, Table]()
-        if is_named(data, NEWS_NAMES):
+    with cli.example_run(arguments, data, Translator, [TASK], train.NEWS_NAMES) as run:
+        translator = run.fit(task)
+        (row, *rows), headlines = run.score(translator, test, cells)
+        if not run.first:
+            return
+        rows = [{**news.best_losses(train.RunFolder.open(run.folder.cell_path(row["cell"]))), **row} for row in rows]
+        whole = {"cell": own or f"Transformer, {strategy.name}", **news.best_losses(run.folder), **row}
+        rows, shown = [*news.headline_baselines(data), whole, *rows], dict[str, stated.Table]()
+        if run.reported:
             rows = news.with_report_figures([{"cell": "the report", **news.HEADLINE_WRITER}, *rows], "bleu")
             texts = translator.translate(list(news.HEADLINES), strategy=strategy, too_long="truncate")
-            tables["samples"] = news.sample_headlines(texts), news.SAMPLE_COLUMNS
-        tables["models"] = rows, COLUMNS
+            shown["samples"] = news.sample_headlines(texts), news.SAMPLE_COLUMNS
+        shown["models"] = rows, COLUMNS
         if arguments.table == "attention":
-            written = {"written": headlines, "reference": [article.headline for article in data.test]}
+            texts_by_origin = {"written": headlines, "reference": references}
             copied = {
-                name: list(zip(descriptions, texts, strict=True))[:MAX_ARTICLES] for name, texts in written.items()
+                name: list(zip(descriptions, texts, strict=True))[:MAX_ARTICLES]
+                for name, texts in texts_by_origin.items()
             }
-            tables["alignment"] = alignment_rows(translator, copied), ALIGNMENT_COLUMNS
-        return show(translator, headlines, tables, data, run)
-
-    task = Translation(*pairs, preset=preset, name=TASK)
-    train_and_report(arguments, data, task, test=test, report=report, cells=cells, named=NEWS_NAMES)
-
-
-def changed(articles: list[Article], change: Callable[[str], str]) -> list[Article]:
-    """Return the articles with changed texts: in lower case, and for words also without punctuation."""
-    return [Article(one.category, change(one.headline), change(one.description)) for one in articles]
-
-
-def losses(run: RunFolder) -> dict[str, float]:
-    """Return a run's training and validation loss at the validation with the best result."""
-    rows = news.epoch_rows(run.metrics(), report=False)
-    best = min(rows, key=lambda row: row["valid_loss"])
-    return {name: best[name] for name in ("train_loss", "valid_loss") if name in best}
-
-
-def headline_scores(headlines: list[str], data: News) -> dict[str, float]:
-    """Return BLEU and ROUGE of the outputs, with the articles' headlines as references."""
-    references = [article.headline for article in data.test]
-    scores = {f"rouge{kind}": rouge(headlines, references, kind).value for kind in ("1", "2", "L")}
-    return {"bleu": bleu(headlines, references).value, **scores}
-
-
-def baselines(data: News) -> list[dict[str, float | str]]:
-    """Return rows for two baselines: the description's first words (number chosen in validation), the nearest
-    headline."""
-    held_out = [article.headline for article in data.valid]
-    most = max(range(4, 31), key=lambda words: rouge(first_words(data.valid, words), held_out).value)
-    found = nearest([article.description for article in data.test], [article.description for article in data.train])
-    headlines = {
-        f"first {most} words": first_words(data.test, most),
-        "nearest article's headline": [data.train[i].headline for i in found],
-    }
-    return [{"cell": name, **headline_scores(texts, data)} for name, texts in headlines.items()]
-
-
-def first_words(articles: list[Article], words: int) -> list[str]:
-    """Return the first words of each description."""
-    return [" ".join(article.description.split()[:words]) for article in articles]
-
-
-def show(translator: Translator, headlines: list[str], tables: dict[str, Table], data: News, run: RunFolder) -> str:
-    """Show the report's Tables 8 and 9, the best and the worst headlines, and pictures of the attention."""
-    sources, references = ([getattr(a, name) for a in data.test] for name in ("description", "headline"))
-    best, worst = best_and_worst(sources, references, headlines)
-    headers = ("description", "headline", "written")
-    samples = "\n\n".join(
-        f"{title}\n\n{samples_text(some, headers=headers)}" for title, some in (("Best", best), ("Worst", worst))
-    )
-    run.write_samples(samples)
-    draw_last_layers(translator, min(sources, key=lambda text: abs(len(text.split()) - 14)), run)
-    table = write_tables(run, tables)
-    return f"{samples}\n\n{table}\n\n{bleu(headlines, references).signature}; {rouge(headlines, references).signature}"
+            shown["alignment"] = attention.alignment_rows(translator, copied), attention.ALIGNMENT_COLUMNS
+        how = {"headers": ("description", "headline", "written"), "titles": ("Best", "Worst"), "words": 14}
+        samples, *_ = pairs.show_samples(translator, descriptions, references, headlines, run.folder, **how)
+        scores = f"{train.bleu(headlines, references).signature}; {train.rouge(headlines, references).signature}"
+        run.report(f"{samples}\n\n{stated.write_tables(run.folder, shown)}\n\n{scores}")
 
 
 if __name__ == "__main__":
-    run_main(main, several_processes=True)
+    cli.run_main(main, several_processes=True)

@@ -6,11 +6,11 @@ python examples/train_by_hand.py --steps 50    takes only seconds, for example i
 
 import numpy as np
 
-from handloom.arguments import Parser, positive
 from handloom.autograd import manual_seed, no_grad, ops
+from handloom.cli import Parser, positive
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
 from handloom.tokenizer import BPETokenizer
-from handloom.train.data.grammar import build_corpus
+from handloom.train import build_corpus
 
 parser = Parser(description=__doc__)
 parser.add_argument("--steps", type=positive, default=1000, help="number of parameter updates (default: 1000)")

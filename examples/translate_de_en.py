@@ -13,92 +13,60 @@ python examples/translate_de_en.py --checkpoint runs/m30k --interactive --nbest 
 
 from typing import Any
 
-from handloom.cli.command_line import run_main
-from handloom.cli.examples import example_parser, is_named, parse_example, train_and_report
-from handloom.cli.generation import strategy_of
-from handloom.cli.texts import apply_model
-from handloom.cli.training import preset_of
-from handloom.cli.translation import add_translation_options, languages, training_pairs, translation_task
-from handloom.examples.tables.attention import draw_last_layers
-from handloom.examples.tables.pairs import BATCH_COLUMNS, BATCH_SCORES, batch_rows, batch_samples
-from handloom.models.presets import translation_preset
-from handloom.train.cells import markdown_table
-from handloom.train.data.pairs import TranslationData
-from handloom.train.data.translation import data_names, load_translation_data
-from handloom.train.distributed import find_process_group
-from handloom.train.runs.folder import RunFolder
-from handloom.train.tasks.metrics import best_and_worst, bleu, chrf, samples_text
-from handloom.train.tasks.translation import Translation, Translator
+from handloom import Translator, cli, models, train
+from handloom.examples.tables import pairs
 
 
 def parse_arguments() -> Any:
-    parser = example_parser(
-        __doc__,
-        translation_preset,
-        data=f"one of {', '.join(data_names('de', 'en'))}, or your own: a file of tab-separated German and English, or "
-        "PATH for the two files PATH.de and PATH.en; several can be joined by + (default: embedded, which needs no "
-        "network)",
-    )
-    add_translation_options(parser, "German", "English")
-    arguments = parse_example(parser)
-    arguments.languages = languages(parser, arguments, "de", "en")
+    parser, _ = cli.translation_parser(__doc__, models.translation_preset, "de", "en")
+    arguments = cli.parse_example(parser)
+    arguments.languages = cli.languages(parser, arguments, "de", "en")
     return arguments
 
 
 def main() -> None:
-    if apply_model("translate"):
+    if cli.apply_model("translate"):
         return
     arguments = parse_arguments()
     source, target = arguments.languages
-    preset = preset_of(arguments, translation_preset(arguments.preset, arguments.data))
+    preset = cli.preset_of(arguments, models.translation_preset(arguments.preset, arguments.data))
+    strategy = cli.strategy_of(arguments)
     # The test sentences are the same for every seed, so that scores can be compared.
-    data = find_process_group().from_first(lambda: load_translation_data(arguments.data, source=source, target=target))
-    print(data.summary(), *data.notes, sep="\n")
-    name = translation_task(source, target)
-    learnt = Translation(training_pairs(data, arguments), data.valid, preset=preset, name=name)
+    data = cli.load_data(train.load_translation_data, arguments.data, source=source, target=target)
+    # A model of the other direction, for --init, has the same vocabulary and embeddings.
+    names = [cli.translation_task(source, target), cli.translation_task(target, source)]
+    task = train.Translation(cli.training_pairs(data, arguments), data.valid, preset=preset, name=names[0])
     sentences = [source for source, _ in data.test[: preset.test_size]]
-
-    def test(translator: Translator, task: Translation) -> tuple[dict, list[str]]:
-        strategy = strategy_of(arguments)
-        return {}, translator.translate(sentences, strategy=strategy, too_long="truncate", progress=True, split=False)
-
-    def report(translator: Translator, task: Translation, run: RunFolder, rows: list[dict], written: list[str]) -> str:
-        return show(translator, data, written, strategy_of(arguments).name, arguments.seed, run)
-
-    # A model of the other direction has the same vocabulary and embeddings.
-    others = [translation_task(target, source)]
-    train_and_report(arguments, data, learnt, test=test, report=report, init_tasks=others, named=data_names())
+    options: Any = {"strategy": strategy, "too_long": "truncate", "progress": True, "split": False}
+    with cli.example_run(arguments, data, Translator, names, train.data_names()) as run:
+        translator = run.fit(task)
+        if run.first:
+            run.report(show(translator, data, translator.translate(sentences, **options), strategy.name, run))
 
 
-def show(
-    translator: Translator, data: TranslationData, translations: list[str], search: str, seed: int, run: RunFolder
-) -> str:
+def show(translator: Translator, data: Any, translations: list[str], search: str, run: cli.ExampleRun) -> str:
     """Show the report's Table 1, the best and the worst translations, pictures of the attention, and the scores."""
     test = data.test[: len(translations)]
     sources, references = [pair[0] for pair in test], translator.as_written([pair[1] for pair in test])
-    best, worst = best_and_worst(sources, references, translations)
-    samples = f"Best translations\n\n{samples_text(best)}\n\nWorst translations\n\n{samples_text(worst)}"
-    run.write_samples(samples)
-    draw_last_layers(translator, min(sources, key=lambda text: abs(len(text.split()) - 9)), run)
-    score, letters = bleu(translations, references), chrf(translations, references)
-    batch = batch_samples(sources, references, translations, seed)
-    reported = is_named(data, data_names())
-    table = batch_rows(batch, reported)
-    run.write_table(
-        f"{data.test_name}: {search}, {score}\n\n{markdown_table(table, BATCH_COLUMNS)}",
+    samples, best, worst = pairs.show_samples(translator, sources, references, translations, run.folder)
+    score, letters = train.bleu(translations, references), train.chrf(translations, references)
+    batch = pairs.batch_samples(sources, references, translations, run.arguments.seed)
+    table = pairs.batch_rows(batch, run.reported)
+    run.folder.write_table(
+        f"{data.test_name}: {search}, {score}\n\n{train.markdown_table(table, pairs.BATCH_COLUMNS)}",
         scores=[{"search": search, **vars(score)}, vars(letters)],
         batch=table,
         best=map(vars, best),
         worst=map(vars, worst),
     )
-    stated = ", ".join(f"{which} {score}" for which, score in BATCH_SCORES.items())
-    stated = f" (the report: {stated})" if reported else ""
+    stated = ", ".join(f"{which} {score}" for which, score in pairs.BATCH_SCORES.items())
+    stated = f" (the report: {stated})" if run.reported else ""
     return (
-        f"{samples}\n\nBest and worst of a random batch{stated}\n\n{samples_text(batch)}\n\n"
-        f"{run.picture('loss')} shows training and validation loss\n{data.test_name}: {letters}\n"
+        f"{samples}\n\nBest and worst of a random batch{stated}\n\n{train.samples_text(batch)}\n\n"
+        f"{run.folder.picture('loss')} shows training and validation loss\n{data.test_name}: {letters}\n"
         f"{data.test_name}: {search}, {score.signature}\nBLEU = {score.value:.2f}"
     )
 
 
 if __name__ == "__main__":
-    run_main(main, several_processes=True)
+    cli.run_main(main, several_processes=True)

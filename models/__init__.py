@@ -21,28 +21,21 @@ from .generation import (
     stream,
 )
 from .language_model import LanguageModel, LanguageModelConfig
+from .presets import (
+    classifier_preset,
+    en_fr_preset,
+    language_model_preset,
+    paraphrase_preset,
+    summary_preset,
+    translation_preset,
+)
 from .seq2seq import Seq2SeqConfig, Seq2SeqTransformer
+from .text_baselines import WordForWord
 
 __all__ = [
-    "BigramLanguageModel",
-    "ClassifierConfig",
-    "Hypothesis",
-    "LanguageModel",
-    "LanguageModelConfig",
-    "NGramLanguageModel",
-    "RandomLanguageModel",
-    "RecurrentConfig",
-    "RecurrentLanguageModel",
-    "Rules",
-    "Sampler",
-    "Seq2SeqConfig",
-    "Seq2SeqTransformer",
-    "Strategy",
-    "TransformerClassifier",
-    "beam_search",
-    "generate",
-    "greedy_search",
-    "length_penalty",
-    "sample",
-    "stream",
-]
+    "BigramLanguageModel", "ClassifierConfig", "Hypothesis", "LanguageModel", "LanguageModelConfig",
+    "NGramLanguageModel", "RandomLanguageModel", "RecurrentConfig", "RecurrentLanguageModel", "Rules", "Sampler",
+    "Seq2SeqConfig", "Seq2SeqTransformer", "Strategy", "TransformerClassifier", "WordForWord", "beam_search",
+    "classifier_preset", "en_fr_preset", "generate", "greedy_search", "language_model_preset", "length_penalty",
+    "paraphrase_preset", "sample", "stream", "summary_preset", "translation_preset",
+]  # fmt: skip

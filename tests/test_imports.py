@@ -28,7 +28,7 @@ ALLOWED = {
     "models": {"nn", "autograd", "tokenizer", "errors", "files", "tensor_files"},
     "tokenizer": {"errors", "files"},
     "train": {"lazy", "models", "nn", "autograd", "tokenizer", "arguments", "errors", "files", "tensor_files"},
-    "cli": {"train", "models", "autograd", "tokenizer", "arguments", "errors", "files"},
+    "cli": {"lazy", "train", "models", "autograd", "tokenizer", "arguments", "errors", "files"},
     "examples": {"train", "models", "nn", "autograd", "tokenizer", "arguments", "errors", "files"},
     "explorer": {"lazy", "cli", "train", "models", "nn", "autograd", "tokenizer", "arguments", "errors", "files"},
     "course": {"__version__", "cli", "train", "models", "nn", "autograd", "tokenizer", "arguments", "errors", "files"},

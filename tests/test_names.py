@@ -19,11 +19,16 @@ ROW = re.compile(r"^\| `(\w+)` \| (.*) \|$", re.MULTILINE)
 LISTED = {module: dict(ROW.findall(text)) for module, text in SECTION.findall(PAGE.read_text(encoding="utf-8"))}
 #: Modules that are public as texts to read, or as folders of the examples.
 READ = {"handloom.autograd.engine_to_study", "handloom.nn.init"}
+#: What only the programs of the reports use: their options and runs, and the modules of their tables.
+OF_PROGRAMS = {"handloom.cli", "handloom.examples.tables"}
+EXAMPLES = sorted((ROOT / "examples").glob("[a-z]*.py"))
 
 
 def public(module: str) -> set[str]:
     """Return the public names of a module: `__all__`, or the functions of the ops."""
     found = importlib.import_module(module)
+    if module == "handloom.examples.tables":
+        return {path.stem for path in (ROOT / "examples" / "tables").glob("[a-z]*.py")}
     if hasattr(found, "__all__"):
         return set(found.__all__)
     return {name for name, value in vars(found).items() if inspect.isfunction(value) and not name.startswith("_")}
@@ -64,6 +69,31 @@ def test_the_pages_use_public_names_only(page: Path) -> None:
     """The course may look into the engine, since its chapters explain it."""
     private = [found for _, code in blocks(page) for found in imported(code) if not is_public(*found)]
     assert private == []
+
+
+def taken(code: str) -> Iterator[tuple[str, str]]:
+    """Yield what `imported` does, and the names that the code takes from an imported package: `train.bleu`."""
+    packages = {name: f"{module}.{name}" for module, name in imported(code)}
+    packages = {name: package for name, package in packages.items() if package in LISTED or package in OF_PROGRAMS}
+    yield from ((module, name) for module, name in imported(code) if name not in packages)
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in packages:
+            yield packages[node.value.id], node.attr
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_the_examples_use_public_names_only(path: Path) -> None:
+    found = list(taken(path.read_text(encoding="utf-8")))
+    assert found
+    assert [one for one in found if not (is_public(*one) or (one[0] in OF_PROGRAMS and one[1] in public(one[0])))] == []
+
+
+def test_a_private_name_of_a_package_is_found() -> None:
+    code = "from handloom import train\nfrom handloom.train.tasks import metrics\ntrain.bleu\ntrain.trainer"
+    assert [one for one in taken(code) if not is_public(*one)] == [
+        ("handloom.train.tasks", "metrics"),
+        ("handloom.train", "trainer"),
+    ]
 
 
 def section(module: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import handloom
+import handloom.cli
 from handloom.models.shipped import MODELS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -52,7 +53,7 @@ def test_files_beside_the_sources_are_package_data() -> None:
     assert {path for path in present if path.suffix != ".py"} - listed == set()
 
 
-@pytest.mark.parametrize("package", [handloom, handloom.train])
+@pytest.mark.parametrize("package", [handloom, handloom.train, handloom.cli])
 def test_public_names_are_listed_once_more_for_editors(package) -> None:
     """A package whose names are imported on first use lists them in `__all__` and, for type checkers, as imports."""
     tree = ast.parse(Path(package.__file__).read_text(encoding="utf-8"))

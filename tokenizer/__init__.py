@@ -24,21 +24,18 @@ from pathlib import Path
 from ..files import read_json
 from .base import SPECIAL_TOKENS, Tokenizer
 from .bpe import BPETokenizer
-from .character import CharacterTokenizer
+from .character import CharacterTokenizer, without_special
+from .explore import compression, token_lengths, usual_sizes
 from .hugging_face import HuggingFaceTokenizer
+from .pre_tokenizer import PATTERNS
 from .sentencepiece import SentencePieceTokenizer
-from .word import WordTokenizer
+from .word import WordTokenizer, preprocess
 
 __all__ = [
-    "SPECIAL_TOKENS",
-    "BPETokenizer",
-    "CharacterTokenizer",
-    "HuggingFaceTokenizer",
-    "SentencePieceTokenizer",
-    "Tokenizer",
-    "WordTokenizer",
-    "load_tokenizer",
-]
+    "PATTERNS", "SPECIAL_TOKENS", "BPETokenizer", "CharacterTokenizer", "HuggingFaceTokenizer",
+    "SentencePieceTokenizer", "Tokenizer", "WordTokenizer", "compression", "load_tokenizer", "preprocess",
+    "token_lengths", "usual_sizes", "without_special",
+]  # fmt: skip
 
 _CLASSES: dict[str, type[Tokenizer]] = {
     one.kind: one for one in (CharacterTokenizer, WordTokenizer, SentencePieceTokenizer, HuggingFaceTokenizer)

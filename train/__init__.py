@@ -7,101 +7,69 @@ from ..lazy import lazy_names
 if TYPE_CHECKING:
     from . import optim
     from .callbacks import Callback, EarlyStopping, History, ProgressBar
-    from .data.batches import TokenBatches
-    from .data.captions import load_captions
-    from .data.news import load_news
-    from .data.running_text import load_text_data
+    from .cells import markdown_table
+    from .data.batches import TokenBatches, join_neighbours
+    from .data.captions import CAPTION_NAMES, caption_pairs, load_captions
+    from .data.files import iter_lines
+    from .data.grammar import build_corpus
+    from .data.news import NEWS_NAMES, denoising, load_news, unlabelled_texts
+    from .data.running_text import TEXT_NAMES, load_text_data
     from .data.sources import Batches
-    from .data.translation import load_translation_data
-    from .optim import (
-        SGD,
-        Adam,
-        AdamW,
-        ExponentialAverage,
-        HalfPrecision,
-        LossScaler,
-        Optimizer,
-        Plateau,
-        clip_grad_norm,
-        constant,
-        cosine,
-        linear,
-        noam,
-    )
+    from .data.translation import data_names, load_translation_data
+    from .distributed import find_process_group
+    from .optim.loss_scaling import HalfPrecision, LossScaler
+    from .optim.optimizers import SGD, Adam, AdamW, ExponentialAverage, Optimizer, clip_grad_norm
+    from .optim.schedules import Plateau, constant, cosine, linear, noam
     from .runs.folder import RunFolder
     from .runs.plots import plot_attention, plot_confusion, plot_lines, plot_losses, plot_shares
     from .runs.progress import TrainingStopped
-    from .tasks.classification import MeanClassifier
-    from .tasks.metrics import Score, accuracy, bleu, chrf, confusion_matrix, macro_f1, rouge
-    from .tasks.translation import back_translate, round_trips
+    from .runs.results import checksum, write_results
+    from .tasks.classification import Classification, MeanClassifier
+    from .tasks.language_modelling import TOKENIZERS, LanguageModelling, learn_tokens, tokenize
+    from .tasks.metrics import Score, accuracy, bleu, chrf, confusion_matrix, macro_f1, rouge, rows_text, samples_text
+    from .tasks.translation import Translation, back_translate, round_trips, translation_loss
     from .trainer import Trainer
     from .updates import mean_losses
 
 __all__ = [
-    "SGD",
-    "Adam",
-    "AdamW",
-    "Batches",
-    "Callback",
-    "EarlyStopping",
-    "ExponentialAverage",
-    "HalfPrecision",
-    "History",
-    "LossScaler",
-    "MeanClassifier",
-    "Optimizer",
-    "Plateau",
-    "ProgressBar",
-    "RunFolder",
-    "Score",
-    "TokenBatches",
-    "Trainer",
-    "TrainingStopped",
-    "accuracy",
-    "back_translate",
-    "bleu",
-    "chrf",
-    "clip_grad_norm",
-    "confusion_matrix",
-    "constant",
-    "cosine",
-    "linear",
-    "load_captions",
-    "load_news",
-    "load_text_data",
-    "load_translation_data",
-    "macro_f1",
-    "mean_losses",
-    "noam",
-    "optim",
-    "plot_attention",
-    "plot_confusion",
-    "plot_lines",
-    "plot_losses",
-    "plot_shares",
-    "rouge",
-    "round_trips",
-]
+    "CAPTION_NAMES", "NEWS_NAMES", "SGD", "TEXT_NAMES", "TOKENIZERS", "Adam", "AdamW", "Batches", "Callback",
+    "Classification", "EarlyStopping", "ExponentialAverage", "HalfPrecision", "History", "LanguageModelling",
+    "LossScaler", "MeanClassifier", "Optimizer", "Plateau", "ProgressBar", "RunFolder", "Score", "TokenBatches",
+    "Trainer", "TrainingStopped", "Translation", "accuracy", "back_translate", "bleu", "build_corpus", "caption_pairs",
+    "checksum", "chrf", "clip_grad_norm", "confusion_matrix", "constant", "cosine", "data_names", "denoising",
+    "find_process_group", "iter_lines", "join_neighbours", "learn_tokens", "linear", "load_captions", "load_news",
+    "load_text_data", "load_translation_data", "macro_f1", "markdown_table", "mean_losses", "noam", "optim",
+    "plot_attention", "plot_confusion", "plot_lines", "plot_losses", "plot_shares", "rouge", "round_trips", "rows_text",
+    "samples_text", "tokenize", "translation_loss", "unlabelled_texts", "write_results",
+]  # fmt: skip
 
-_MODULES = {
-    ".callbacks": "Callback EarlyStopping History ProgressBar",
-    ".data.batches": "TokenBatches",
-    ".data.captions": "load_captions",
-    ".data.news": "load_news",
-    ".data.running_text": "load_text_data",
-    ".data.sources": "Batches",
-    ".data.translation": "load_translation_data",
-    ".optim": "SGD Adam AdamW ExponentialAverage HalfPrecision LossScaler Optimizer Plateau clip_grad_norm constant "
-    "cosine linear noam",
-    ".runs.folder": "RunFolder",
-    ".runs.plots": "plot_attention plot_confusion plot_lines plot_losses plot_shares",
-    ".runs.progress": "TrainingStopped",
-    ".tasks.classification": "MeanClassifier",
-    ".tasks.metrics": "Score accuracy bleu chrf confusion_matrix macro_f1 rouge",
-    ".tasks.translation": "back_translate round_trips",
-    ".trainer": "Trainer",
-    ".updates": "mean_losses",
-}
 __getattr__, __dir__ = lazy_names(
-    __name__, {"optim": ""} | {name: module for module, names in _MODULES.items() for name in names.split()}
+    __name__,
+    {
+        "": "optim",
+        ".callbacks": "Callback EarlyStopping History ProgressBar",
+        ".cells": "markdown_table",
+        ".data.batches": "TokenBatches join_neighbours",
+        ".data.captions": "CAPTION_NAMES caption_pairs load_captions",
+        ".data.files": "iter_lines",
+        ".data.grammar": "build_corpus",
+        ".data.news": "NEWS_NAMES denoising load_news unlabelled_texts",
+        ".data.running_text": "TEXT_NAMES load_text_data",
+        ".data.sources": "Batches",
+        ".data.translation": "data_names load_translation_data",
+        ".distributed": "find_process_group",
+        ".optim.loss_scaling": "HalfPrecision LossScaler",
+        ".optim.optimizers": "SGD Adam AdamW ExponentialAverage Optimizer clip_grad_norm",
+        ".optim.schedules": "Plateau constant cosine linear noam",
+        ".runs.folder": "RunFolder",
+        ".runs.plots": "plot_attention plot_confusion plot_lines plot_losses plot_shares",
+        ".runs.progress": "TrainingStopped",
+        ".runs.results": "checksum write_results",
+        ".tasks.classification": "Classification MeanClassifier",
+        ".tasks.language_modelling": "TOKENIZERS LanguageModelling learn_tokens tokenize",
+        ".tasks.metrics": "Score accuracy bleu chrf confusion_matrix macro_f1 rouge rows_text samples_text",
+        ".tasks.translation": "Translation back_translate round_trips translation_loss",
+        ".trainer": "Trainer",
+        ".updates": "mean_losses",
+    },
 )

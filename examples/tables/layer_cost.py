@@ -1,16 +1,23 @@
-"""Counts the cost of layers: multiply-adds, parameters, and bytes of attention weights and of activations.
+"""Counts the cost of layers: multiply-adds, parameters, and bytes of attention weights and of activations. Measures
+memory and time of the methods of attention.
 
 The news report's Table 12 states n^2 d + n d^2 per layer, d^2 L parameters, attention weights of n^2 h and activations
 of n d L, for n tokens, d features, h heads and L layers; and n m d + n d^2 for cross-attention to m tokens.
 """
 
+import time
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...autograd import Function, Observer, Tensor, no_grad, plain
+from ...autograd.backend import import_cupy, to_device, use_device
+from ...autograd.ops.attention import attention_plain
+from ...autograd.ops.registry import unsupported_reason
 from ...nn import Module, MultiHeadAttention, TransformerEncoder, TransformerEncoderLayer
+from .stated import Table
 
 #: Counted values and formulas, where w is the width within the feed-forward network.
 COST_COLUMNS = {
@@ -122,3 +129,50 @@ def cost_rows(features: int, heads: int, wide: int) -> list[dict[str, Any]]:
     }
     cells = [{**base, size: value} for size, values in ways.items() for value in values]
     return [layer_cost(**cell, wide=wide * cell["features"] // features) for cell in cells]
+
+
+def cost_tables(features: int, heads: int, wide: int) -> dict[str, Table]:
+    """Return the tables of layers and of cross-attention, with these numbers of features and heads."""
+    cross = [cross_cost(n, m, features, heads) for n, m in ((32, 64), (64, 64), (64, 512), (512, 64))]
+    return {"costs": (cost_rows(features, heads, wide), COST_COLUMNS), "cross": (cross, CROSS_COLUMNS)}
+
+
+def peak_bytes(run: Callable[[], Any], device: str) -> int:
+    """Return the peak memory of a call of `run`, without the memory already in use before the call."""
+    if device == "cpu":
+        tracemalloc.start()
+        try:
+            run()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    cupy = import_cupy()
+    pool = cupy.get_default_memory_pool()
+    cupy.cuda.Device().synchronize()
+    pool.free_all_blocks()
+    before = pool.total_bytes()
+    run()
+    cupy.cuda.Device().synchronize()
+    return pool.total_bytes() - before
+
+
+def methods_on(device: str) -> tuple[str, str]:
+    """Return the standard method and either the fused method, if the device can run it, or the blocked method."""
+    use_device(device)
+    small = (to_device(np.zeros((1, 1, 1, 8), np.float16), device),) * 3
+    missing = unsupported_reason(attention_plain, "fused", small, method="fused", return_weights=False)
+    return "standard", "blocked" if missing else "fused"
+
+
+def seconds(run: Callable[[], Any], repeats: int, device: str) -> float:
+    """Return the median time of several calls of `run`, after one call for warm-up."""
+
+    def once() -> float:
+        start = time.perf_counter()
+        run()
+        if device != "cpu":
+            import_cupy().cuda.Device().synchronize()
+        return time.perf_counter() - start
+
+    once()
+    return sorted(once() for _ in range(repeats))[repeats // 2]

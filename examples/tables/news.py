@@ -6,11 +6,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...models.text_baselines import NaiveBayes, TfIdfRegression
+from ...models.text_baselines import NaiveBayes, TfIdfRegression, nearest
+from ...train.data.news import NEWS_NAMES, Article, News
+from ...train.runs.folder import RunFolder
 from ...train.tasks.classification import Labelled
-from ...train.tasks.metrics import accuracy, confusion_matrix, macro_f1
+from ...train.tasks.metrics import accuracy, bleu, confusion_matrix, macro_f1, rouge
 from .stated import STATED
 
+#: The help text of --data.
+NEWS_HELP = (
+    f"one of {', '.join(NEWS_NAMES)}, or your own file: JSON Lines with category, headline and short_description, or "
+    "category<TAB>headline<TAB>description (default: embedded, which needs no network)"
+)
 #: Table 3, by epoch: training loss, training accuracy, validation accuracy of the classifier.
 EPOCHS = {epoch: tuple(found) for epoch, *found in STATED["news_epochs"]}
 #: Table 7: the class of each sentence according to the report's classifier.
@@ -149,3 +156,34 @@ def sample_errors(texts: Sequence[str], actual: Sequence[str], predicted: Sequen
     wrong = [f"{a} > {p}\t{text.strip()}" for text, a, p in zip(texts, actual, predicted, strict=True) if a != p]
     head = f"{len(wrong)} of {len(texts)} texts were assigned to a wrong class; actual > predicted, text:\n"
     return head + "\n".join(wrong[:20])
+
+
+def best_losses(run: RunFolder) -> dict[str, float]:
+    """Return a run's training and validation loss at the validation with the best result."""
+    best = min(epoch_rows(run.metrics(), report=False), key=lambda row: row["valid_loss"])
+    return {name: best[name] for name in ("train_loss", "valid_loss") if name in best}
+
+
+def headline_scores(headlines: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+    """Compute BLEU and ROUGE."""
+    scores = {f"rouge{kind}": rouge(headlines, references, kind).value for kind in ("1", "2", "L")}
+    return {"bleu": bleu(headlines, references).value, **scores}
+
+
+def headline_baselines(data: News) -> list[dict[str, Any]]:
+    """Return the rows of two baselines: the description's first words (number chosen in validation), the nearest
+    headline.
+    """
+
+    def first_words(articles: Sequence[Article], words: int) -> list[str]:
+        return [" ".join(article.description.split()[:words]) for article in articles]
+
+    held_out = [article.headline for article in data.valid]
+    most = max(range(4, 31), key=lambda words: rouge(first_words(data.valid, words), held_out).value)
+    found = nearest([article.description for article in data.test], [article.description for article in data.train])
+    headlines = {
+        f"first {most} words": first_words(data.test, most),
+        "nearest article's headline": [data.train[i].headline for i in found],
+    }
+    references = [article.headline for article in data.test]
+    return [{"cell": name, **headline_scores(texts, references)} for name, texts in headlines.items()]

@@ -9,13 +9,16 @@ from typing import Any, Literal
 import numpy as np
 
 from ...models import Strategy
-from ...nn import Module
+from ...models.hyperparameters import TranslationPreset
+from ...nn import Module, checkpoint_activations
 from ...train.data.files import Pair
 from ...train.data.pairs import TranslationData
 from ...train.optim.loss_scaling import HalfPrecision
-from ...train.tasks.metrics import ScoredTranslation, best_and_worst, bleu
+from ...train.runs.folder import RunFolder
+from ...train.tasks.metrics import ScoredTranslation, best_and_worst, bleu, samples_text
 from ...train.tasks.translation import Translator, translation_batches, translation_loss
 from ...train.updates import Loss, mean_losses
+from .attention import draw_last_layers
 from .stated import STATED
 
 #: Table 1 of the German-English report: sentence BLEU of the best and the worst translation of a random batch.
@@ -103,21 +106,39 @@ def mean_loss(translator: Translator, pairs: Sequence[Pair]) -> float:
 
 
 def figures(
-    translator: Translator,
-    test: Sequence[Pair],
-    long: Sequence[Pair],
-    strategy: Strategy,
-    translations: Sequence[str] | None = None,
-) -> dict[str, Any]:
-    """Compute BLEU and loss on the test set, whose translations may be known, and on the longer sentences."""
-    row: dict[str, Any] = {}
-    for prefix, pairs, known in (("", test, translations), ("long_", long, None)):
+    translator: Translator, test: Sequence[Pair], long: Sequence[Pair], strategy: Strategy
+) -> tuple[dict[str, Any], list[str]]:
+    """Compute BLEU and loss on the test set and on the longer sentences. Also return the translations of the test."""
+    row, translations = dict[str, Any](), dict[str, list[str]]()
+    options: dict[str, Any] = {"strategy": strategy, "too_long": "truncate", "progress": True, "split": False}
+    for prefix, pairs in (("", test), ("long_", long)):
         if pairs:
-            sources, references = [pair[0] for pair in pairs], translator.as_written([pair[1] for pair in pairs])
-            options: dict[str, Any] = {"strategy": strategy, "too_long": "truncate", "progress": True, "split": False}
-            texts = known or translator.translate(sources, **options)
+            references = translator.as_written([pair[1] for pair in pairs])
+            texts = translations[prefix] = translator.translate([pair[0] for pair in pairs], **options)
             row |= {f"{prefix}bleu": bleu(texts, references).value, f"{prefix}loss": mean_loss(translator, pairs)}
-    return row
+    return row, translations.get("", [])
+
+
+def show_samples(
+    translator: Translator,
+    sources: Sequence[str],
+    references: Sequence[str],
+    outputs: Sequence[str],
+    run: RunFolder,
+    *,
+    titles: tuple[str, str] = ("Best translations", "Worst translations"),
+    words: int = 9,
+    **options: Any,
+) -> tuple[str, list[ScoredTranslation], list[ScoredTranslation]]:
+    """Write the best and the worst outputs to the run's samples, and draw the attention for a text of about `words`
+    words. Return the samples as text, the best and the worst. `options` are those of `samples_text`.
+    """
+    best, worst = best_and_worst(sources, references, outputs)
+    shown = zip(titles, (best, worst), strict=True)
+    samples = "\n\n".join(f"{title}\n\n{samples_text(some, **options)}" for title, some in shown)
+    run.write_samples(samples)
+    draw_last_layers(translator, min(sources, key=lambda text: abs(len(text.split()) - words)), run)
+    return samples, best, worst
 
 
 def step_memory(model: Module, loss: Loss, batch: Any, precision: Literal["fp32", "fp16"]) -> dict[str, Any]:
@@ -152,3 +173,15 @@ def step_memory(model: Module, loss: Loss, batch: Any, precision: Literal["fp32"
         model.eval()
     kept = 4 * sum(parameter.data.nbytes for parameter in model.parameters())
     return {"precision": precision, "kept": kept / 1e6, "forward": forward / 1e6, "peak": peak / 1e6}
+
+
+def memory_table(translator: Translator, pairs: list[Pair], preset: TranslationPreset) -> list[dict[str, Any]]:
+    """Measure the memory of a step on the first batch in fp32, in fp16, and in fp32 with recomputed activations."""
+    size = {"tokens_per_batch": preset.tokens_per_batch, "max_length": preset.max_length}
+    batch = next(translation_batches(pairs, translator.tokenizer, **size, seed=0).epoch(0))
+    loss = translation_loss(preset.label_smoothing, translator.tokenizer.pad_id)
+    rows = [step_memory(translator.model, loss, batch, precision) for precision in ("fp32", "fp16")]
+    checkpoint_activations(translator.model)
+    rows.append(step_memory(translator.model, loss, batch, "fp32") | {"precision": "fp32, --checkpoint-activations"})
+    checkpoint_activations(translator.model, False)
+    return [{**row, "tokens": batch.source.size + batch.target_input.size} for row in memory_rows(rows)]

@@ -1,13 +1,15 @@
 """What the tables share: the figures that the reports state, ablations, and writing tables."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ...files import read_json
-from ...models.hyperparameters import Preset
 from ...train.cells import markdown_table
 from ...train.runs.folder import RunFolder
+from ...train.tasks.task import Task
+
+AnyTask = TypeVar("AnyTask", bound=Task[Any, Any])
 
 #: Rows, and the columns of `markdown_table` that show them.
 Table = tuple[Sequence[Mapping[str, Any]], Mapping[str, str]]
@@ -24,19 +26,17 @@ def write_tables(run: RunFolder, tables: Mapping[str, Table]) -> str:
     return text
 
 
-def ablation_cells(name: str, preset: Preset) -> tuple[str, Callable[[Any], dict[str, Any]]]:
-    """Return the name of the preset's own cell, and a function of the task that returns the tasks of the other cells.
+def ablation_cells(name: str, task: AnyTask) -> tuple[str, dict[str, AnyTask]]:
+    """Return the name of the task's own cell, and the tasks of the other cells by their names.
 
     Numbers of heads must divide d_model. For other tables, such as "attention", the name is "" and there are no cells.
     """
     if name not in ABLATIONS:
-        return "", lambda task: {}
+        return "", {}
     field, values = ABLATIONS[name]
-    own = getattr(preset, field)
-    others = [n for n in values if n != own and (field != "nhead" or preset.d_model % n == 0)]
-    return numbered(own, name[:-1]), lambda task: {
-        numbered(n, name[:-1]): task.with_preset(**{field: n}) for n in others
-    }
+    own, width = getattr(task.preset, field), task.preset.d_model
+    others = [n for n in values if n != own and (field != "nhead" or width % n == 0)]
+    return numbered(own, name[:-1]), {numbered(n, name[:-1]): task.with_preset(**{field: n}) for n in others}
 
 
 def numbered(count: float, thing: str) -> str:

@@ -3,8 +3,8 @@
 import random
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,6 +54,18 @@ class News:
     def labelled(self, descriptions: bool) -> list[list[tuple[str, str]]]:
         """Return the text (see `Article.text`) and the category of the training, validation and test articles."""
         return [[(a.text(descriptions), a.category) for a in part] for part in (self.train, self.valid, self.test)]
+
+    def pairs(self) -> list[list[tuple[str, str]]]:
+        """Return the description and the headline of the training, validation and test articles."""
+        return [[(a.description, a.headline) for a in part] for part in (self.train, self.valid, self.test)]
+
+    def changed(self, change: Callable[[str], str]) -> "News":
+        """Return the news with changed texts."""
+        parts = [
+            [Article(a.category, change(a.headline), change(a.description)) for a in part]
+            for part in (self.train, self.valid, self.test)
+        ]
+        return replace(self, train=parts[0], valid=parts[1], test=parts[2])
 
     def summary(self) -> str:
         """Return one line with the name of the data set and the sizes of its training, validation and test sets."""

@@ -31,6 +31,10 @@ class TextData:
     name: str
     notes: tuple[str, ...] = ()
 
+    def changed(self, change: Callable[[str], str]) -> "TextData":
+        """Return the data with changed texts."""
+        return replace(self, train=change(self.train), valid=change(self.valid), test=change(self.test))
+
     def summary(self) -> str:
         """Return one line with the name of the data set and the sizes of its training, validation and test texts."""
         return (
