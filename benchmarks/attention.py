@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.side_by_side import conditions, program, write_results
 from handloom.autograd import Tensor, no_grad, ops
 from handloom.autograd.backend import check_device, import_cupy, to_device
-from handloom.examples.compare_attention import peak_bytes
+from handloom.examples.tables.layer_cost import peak_bytes
 from handloom.train.cells import markdown_table
 
 METHODS = (("handloom", "fused"), ("torch", "flash"), ("torch", "cudnn"), ("torch", "default"))

@@ -24,8 +24,8 @@ from ..train.cells import Row, run_cells
 from ..train.distributed import find_process_group, run_of_group
 from ..train.runs.folder import RunFolder
 from ..train.runs.results import checksum, code_digest
-from ..train.tasks.loading import TrainedModel
 from ..train.tasks.task import AnyTrained, Task, choose_tokenizer, train_model
+from ..train.tasks.trained import TrainedModel
 from ..train.updates import keep_freed_memory
 from .command_line import free_run_folder
 from .generation import add_generation_options, check_generation_options

@@ -107,7 +107,7 @@ def preset_of(arguments: Any, preset: AnyPreset) -> AnyPreset:
         if value != default:
             changes[name] = value * getattr(made, name) if flag.times else value
     made = dataclasses.replace(made, **changes)
-    if isinstance(made, TranslationPreset):
+    if "beam" in arguments and isinstance(made, TranslationPreset):
         check_lengths(strategy_of(arguments), made.max_length)
     if getattr(arguments, "resume", None) is not None:  # some options may then be changed
         return made

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..train.runs.folder import RunFolder
-from ..train.tasks.loading import is_foreign
+from ..train.tasks.trained import is_foreign
 
 HOST = "127.0.0.1"
 

@@ -19,7 +19,8 @@ from ..tokenizer import BPETokenizer
 from ..train.runs.folder import RunFolder
 from ..train.tasks.classification import Classifier
 from ..train.tasks.language_modelling import Windows, Writer, language_model_loss
-from ..train.tasks.loading import TrainedModel, is_foreign, task_of
+from ..train.tasks.loading import task_of
+from ..train.tasks.trained import TrainedModel, is_foreign
 from ..train.tasks.translation import Translator
 from .step import RecordedStep, recorded_step
 

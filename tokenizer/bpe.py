@@ -209,7 +209,15 @@ class BPETokenizer(Tokenizer):
 
     def to_json(self) -> dict[str, Any]:
         """Return the tokenizer as the content of a `tokenizer.json`."""
-        return bpe_to_json(self)
+        return bpe_to_json(
+            vocab=self.vocab,
+            merges=self.merges,
+            added_tokens=self.added_tokens,
+            ignore_merges=self.ignore_merges,
+            dropout=self.dropout,
+            normalize=self.normalize,
+            pattern=self.pattern,
+        )
 
     _content = to_json
 

@@ -1,7 +1,7 @@
 """Read and write byte-level BPE in the file format of Hugging Face's `tokenizers`."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import InputError
 from .added_tokens import AddedToken
@@ -9,35 +9,41 @@ from .base import DAMAGED
 from .normalizer import NORMALIZER
 from .pre_tokenizer import PATTERNS
 
-if TYPE_CHECKING:
-    from .bpe import BPETokenizer
-
 _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 #: Features of other tokenizers.
 _OF_MODELS = ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback")
 _OF_ADDED_TOKENS = ("single_word", "lstrip", "rstrip")
 
 
-def bpe_to_json(bpe: "BPETokenizer") -> dict[str, Any]:
-    """Return the content of a `tokenizer.json`."""
+def bpe_to_json(
+    *,
+    vocab: Mapping[str, int],
+    merges: Sequence[tuple[str, str]],
+    added_tokens: Sequence[AddedToken],
+    ignore_merges: bool,
+    dropout: float,
+    normalize: bool,
+    pattern: str,
+) -> dict[str, Any]:
+    """Return the content of a `tokenizer.json` from arguments of `BPETokenizer`."""
     cutting: dict[str, Any] = _BYTE_LEVEL
-    if bpe.pattern != "gpt2":
-        expression = {"Regex": PATTERNS[bpe.pattern]}
+    if pattern != "gpt2":
+        expression = {"Regex": PATTERNS[pattern]}
         split = {"type": "Split", "pattern": expression, "behavior": "Isolated", "invert": False}
         cutting = {"type": "Sequence", "pretokenizers": [split, {**_BYTE_LEVEL, "use_regex": False}]}
     plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     added = [
         {"id": token.id, "content": token.content, **plain, "special": token.special}
-        for token in sorted(bpe.added_tokens, key=lambda token: token.id)
+        for token in sorted(added_tokens, key=lambda token: token.id)
     ]
     return {
         "version": "1.0", "truncation": None, "padding": None, "added_tokens": added,
-        "normalizer": NORMALIZER if bpe.normalize else None,
+        "normalizer": NORMALIZER if normalize else None,
         "pre_tokenizer": cutting, "post_processor": None, "decoder": _BYTE_LEVEL,
         "model": {
-            "type": "BPE", "dropout": bpe.dropout or None, "unk_token": None, "continuing_subword_prefix": None,
-            "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": bpe.ignore_merges,
-            "vocab": bpe.vocab, "merges": [list(pair) for pair in bpe.merges],
+            "type": "BPE", "dropout": dropout or None, "unk_token": None, "continuing_subword_prefix": None,
+            "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": ignore_merges,
+            "vocab": vocab, "merges": [list(pair) for pair in merges],
         },
     }  # fmt: skip
 

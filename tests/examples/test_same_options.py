@@ -41,8 +41,8 @@ def parser_of(program: str) -> OptionParser:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("handloom.cli.examples.parse_example", capture)
         parse = runpy.run_path(str(FOLDER / f"{program}.py"))["parse_arguments"]
-    with pytest.raises(LookupError) as found:
-        parse()
+        with pytest.raises(LookupError) as found:
+            parse()
     return found.value.args[0]
 
 

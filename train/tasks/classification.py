@@ -22,9 +22,9 @@ from ..data.batches import TokenSequences, fingerprint_of
 from ..data.news import load_news
 from ..data.pairs import checked_pairs, split_by_sentence
 from ..updates import Loss
-from .loading import Trained
 from .metrics import accuracy, confusion_matrix, macro_f1
 from .task import Task, TaskBatches, TrainedModel, with_teacher
+from .trained import Trained
 
 Labelled = tuple[str, str]  # text, label
 #: The largest weight of a class in the loss. In the News Category set (1,014 to 35,602 articles) it is 4.9.

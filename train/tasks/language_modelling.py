@@ -26,8 +26,8 @@ from ...tokenizer.character import DEFAULT_ALPHABET, clean_text, is_cleaned, los
 from ..data.batches import fingerprint_of
 from ..data.running_text import TextData, read_text
 from ..updates import Loss, mean_losses
-from .loading import Trained
 from .task import Task, TaskBatches, TrainedModel, perplexity, with_teacher
+from .trained import Trained
 
 TOKENIZERS = ("character", "bpe")
 MODELS: dict[str, tuple[Any, Any]] = {

@@ -33,7 +33,7 @@ from ..optim.schedules import Plateau, Schedule, constant, cosine, linear, noam
 from ..runs.folder import RunFolder
 from ..trainer import Trainer
 from ..updates import Loss
-from .loading import Trained, TrainedModel, trained_config
+from .trained import Trained, TrainedModel, trained_config
 
 AnyPreset = TypeVar("AnyPreset", bound=Preset)
 AnyTrained = TypeVar("AnyTrained", bound=TrainedModel)

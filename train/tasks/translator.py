@@ -24,9 +24,9 @@ from ...tokenizer.normalizer import normalized
 from ..data.batches import source_batches
 from ..data.pairs import title_case, truecased
 from ..runs.plots import plot_attention
-from .loading import Trained, TrainedModel
 from .metrics import Score, bleu, chrf, rouge
 from .sentences import join_text, missing_numbers, split_text
+from .trained import Trained, TrainedModel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -20,7 +20,7 @@ from handloom.train.runs.checkpoints import load_checkpoint, save_checkpoint
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tasks.classification import Classifier
 from handloom.train.tasks.language_modelling import Writer
-from handloom.train.tasks.loading import trained_config
+from handloom.train.tasks.trained import trained_config
 from handloom.train.tasks.translation import Translator
 
 TASK = "translation from de to en"

@@ -9,7 +9,7 @@ from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, Strategy
 from handloom.models.presets import SMOKE, en_fr_preset, translation_preset
 from handloom.tokenizer import BPETokenizer
 from handloom.train.data.batches import TokenBatches
-from handloom.train.tasks.loading import Trained
+from handloom.train.tasks.trained import Trained
 from handloom.train.tasks.translation import Translator, back_translate, round_trips, split_sentences, translation_loss
 
 pytestmark = pytest.mark.slow
