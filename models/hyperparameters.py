@@ -74,12 +74,8 @@ class Settings:
         help="number of last validations whose weights are averaged at the end; the average is kept only if it "
         "validates better",
     )
-    graphs: bool = setting(
-        False, help="on a GPU, run each forward and backward pass and each update as a CUDA graph", flag=Flag()
-    )
-    validate_every: Count | None = setting(
-        None, help="number of steps between validations; none means one validation per epoch"
-    )
+    graphs: bool = setting(False, help="on a GPU, run each pass and each update as a CUDA graph", flag=Flag())
+    validate_every: Count | None = setting(None, help="number of steps between validations; none means once per epoch")
     log_every: Count = setting(20, help="number of steps between two rows of the training log", flag=Flag("N"))
     gradient_norms: bool = setting(False, help="log the gradient norm of each layer", flag=Flag())
     keep: Count = setting(2, help="number of most recent checkpoints to keep", flag=Flag("N"))
@@ -107,9 +103,7 @@ class Preset(Settings):
         "layer",
         help="type of normalisation; layer_std is layer normalisation that divides by (standard deviation + eps)",
     )
-    bias: Annotated[str, Choices(tuple(BIASES))] = setting(
-        "all", help="which linear projections of a Transformer layer have biases"
-    )
+    bias: Annotated[str, Choices(tuple(BIASES))] = setting("all", help="which projections of a layer have biases")
     positions: Positions = setting("sinusoidal", help="position encoding")
     pattern: Pattern = setting(
         "full", help="self-attention pattern: full, or sparse with a local window or a stride of SIZE tokens"
@@ -138,9 +132,7 @@ class Preset(Settings):
     patience: Count | None = setting(
         None, help="early stopping: stop after N validations without improvement", flag=Flag("N", preset=True)
     )
-    monitor: Metric = setting(
-        "valid_loss", help="validation metric that selects the best weights", flag=Flag(preset=True)
-    )
+    monitor: Metric = setting("valid_loss", help="metric that selects the best weights", flag=Flag(preset=True))
     curriculum: Whole = setting(
         0,
         help="curriculum learning: in the first EPOCHS epochs, train on easy batches before hard batches",
@@ -227,9 +219,7 @@ class LanguageModelPreset(Preset):
     eps: Rate = 1e-8
     weight_decay: NotNegative | None = 0.1
     recurrent_size: Size = setting(256, help="hidden size of the recurrent baselines")
-    recurrent_embedding: bool = setting(
-        True, help="use embeddings instead of one-hot vectors in the recurrent baselines"
-    )
+    recurrent_embedding: bool = setting(True, help="use embeddings instead of one-hot vectors in recurrent baselines")
     recurrent_steps: Count = setting(500, help="number of training steps of the recurrent baselines")
     recurrent_lr: Rate = setting(2e-3, help="peak learning rate of the recurrent baselines")
     validate_every: Count = 250
@@ -256,9 +246,7 @@ class LanguageModelPreset(Preset):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassifierPreset(Preset):
-    """The hyperparameters of a classifier's run.
-    The defaults are Adam with a constant learning rate, and one validation per epoch.
-    """
+    """The hyperparameters of a classifier's run: by default Adam, a constant rate, one validation per epoch."""
 
     batch_size: Count = setting(help="number of texts per batch")
     epochs: Count = setting(help="number of passes over the training data; ignored if steps is set")
@@ -285,9 +273,7 @@ class ClassifierPreset(Preset):
     eps: Rate = 1e-8
     monitor: Metric = "valid_accuracy"
     patience: Count | None = 3
-    weighted: bool = setting(
-        True, help="weight each class in the loss by its inverse frequency, with weights of at most 10"
-    )
+    weighted: bool = setting(True, help="weight a class by its inverse frequency, with weights of at most 10")
 
     def model_config(self, vocab_size: int, classes: int, pad_id: int) -> ClassifierConfig:
         """Return the model's configuration for this number of tokens and classes."""

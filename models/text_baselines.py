@@ -27,9 +27,7 @@ class Bags(NamedTuple):
     values: np.ndarray  # (entries,) float64
 
     def weighted_sums(self, weights: np.ndarray) -> np.ndarray:
-        """Return the sum of value * weights[feature] over the features of each text, (texts, columns).
-        `weights` is (features, columns).
-        """
+        """Return the sum of value * weights[feature] over each text's features: (features, c) -> (texts, c)."""
         sums = np.zeros((len(self.offsets) - 1, weights.shape[1]))
         entries = weights[self.features] * self.values[:, None]
         filled = np.flatnonzero(np.diff(self.offsets))
@@ -85,9 +83,7 @@ class Vocabulary:
         return Bags(np.array(offsets), np.array(features, np.int64), np.array(values, np.float64))
 
     def tf_idf(self, texts: Iterable[str]) -> Bags:
-        """Compute (1 + log count) * (1 + log((1 + n) / (1 + texts with the feature))).
-        Each text's vector is then divided by its Euclidean norm.
-        """
+        """Compute (1 + log count) (1 + log((1 + n) / (1 + texts with the feature))), divided by the text's norm."""
         bags = self.counts(texts)
         rarity = 1 + np.log((1 + self.texts) / (1 + self.texts_with))
         values = (1 + np.log(bags.values)) * rarity[bags.features]

@@ -173,9 +173,7 @@ class Tokenizer(ABC):
         )
 
     def _checked(self, ids: Iterable[int]) -> list[int]:
-        """Return the ids as a list. Raises an `InputError` that names the first id outside `range(vocab_size +
-        unused)`.
-        """
+        """Return the ids as a list. Raises InputError for an id outside `range(vocab_size + unused)`."""
         ids, size = list(ids), self.vocab_size + self.unused
         if ids and not (min(ids) >= 0 and max(ids) < size):
             wrong = next(id for id in ids if not 0 <= id < size)

@@ -123,9 +123,7 @@ class BPETokenizer(Tokenizer):
         alphabet = [BYTE_TO_CHARACTER[byte] for byte in BYTES_IN_ID_ORDER]
         for token in special:
             if token in alphabet:
-                raise InputError(
-                    f"The special token {token!r} equals the token of a byte. Choose a longer special token."
-                )
+                raise InputError(f"The special token {token!r} equals the token of a byte. Choose a longer one.")
         vocabulary = [*special, *alphabet]
         if vocab_size < len(vocabulary):
             raise InputError(
@@ -234,9 +232,7 @@ def _token_bytes(vocab: Mapping[str, int], added_tokens: Sequence[AddedToken], m
     texts = {id: text for text, id in vocab.items()}
     for token in added_tokens:
         if texts.get(token.id, token.content) != token.content or vocab.get(token.content, token.id) != token.id:
-            raise InputError(
-                f"The added token {token.content!r} has the id of another token. Restore the tokenizer file."
-            )
+            raise InputError(f"The added token {token.content!r} has the id of another token. Restore the file.")
     if len({token.content for token in added_tokens}) < len(added_tokens):
         raise InputError("An added token occurs twice. Restore the tokenizer file from a copy.")
     texts |= {token.id: token.content for token in added_tokens}

@@ -128,9 +128,7 @@ class _TrackedPairs:
         self._level = np.iinfo(np.int64).max  # pairs with at least this count are sorted; it falls step by step
 
     def most_frequent(self) -> Iterator[Pair]:
-        """Return tracked pairs with the highest counts, in descending order.
-        Pairs with equal counts are sorted by ascending ids.
-        """
+        """Return the most frequent tracked pairs, in descending order; equally frequent ones by ascending ids."""
         chosen = np.flatnonzero(self._counts >= self._level)
         if not chosen.size:
             cut = max(len(self._counts) - _CANDIDATES, 0)

@@ -46,9 +46,7 @@ class TextEncoder:
         self._chunks = _Cache(self._encode_chunk)
 
     def encode_quickly(self, text: str) -> list[int] | None:
-        """Return the ids of a text, or None if it must be searched for added tokens, normalised, and encoded by
-        `encode_words`.
-        """
+        """Return the ids of a text, or None if it must be split at added tokens, and normalised, first."""
         if _START in text:
             return None
         try:

@@ -88,9 +88,7 @@ def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merge(entry: str | list[str]) -> tuple[str, str]:
-    """Split a merge into its two parts.
-    Older files (until 2024) contain a string with a blank between the parts, newer files contain a list.
-    """
+    """Split a merge, a list of two parts, or in older files (until 2024) a string, into its parts."""
     left, right = entry.split(" ") if isinstance(entry, str) else entry
     if not isinstance(left, str) or not isinstance(right, str):
         raise TypeError("a merge must consist of two strings")

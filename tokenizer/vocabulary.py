@@ -32,9 +32,7 @@ class VocabularyTokenizer(Tokenizer):
         special = check_special_tokens(special_tokens)
         self.vocabulary = [*special, *vocabulary]
         if isinstance(vocabulary, str) or not all(isinstance(unit, str) for unit in self.vocabulary):
-            raise InputError(
-                "The vocabulary is not a list of strings. Give a list of strings, or restore the tokenizer file."
-            )
+            raise InputError("The vocabulary is not a list of strings. Give a list of strings, or restore the file.")
         ids = {unit: id for id, unit in enumerate(self.vocabulary)}
         if len(ids) != len(self.vocabulary):
             repeated = Counter(self.vocabulary).most_common(1)[0][0]
@@ -72,9 +70,7 @@ class VocabularyTokenizer(Tokenizer):
             raise InputError("The texts are empty, so there is no vocabulary. Check the input.")
         room = None if vocab_size is None else vocab_size - len(special)
         if room is not None and room < 1:
-            raise InputError(
-                f"vocab_size={vocab_size} is too small for the {len(special)} special tokens. Increase it."
-            )
+            raise InputError(f"vocab_size={vocab_size} is too small for {len(special)} special tokens. Increase it.")
         units = sorted(counts, key=lambda unit: (-counts[unit], unit))
         units = [unit for unit in units if counts[unit] >= min_frequency and unit not in special][:room]
         return cls(sorted(units) if cls.in_order else units, special_tokens=special, **settings)

@@ -105,9 +105,7 @@ class Trainer:
                 raise TypeError(f"Trainer: {name} is {short(value)}, but it must be {words}")
         for name in settings.keys() - (known := {field.name for field in fields(Settings)}):
             near = difflib.get_close_matches(name, known, 1)
-            raise TypeError(
-                f"Trainer: there is no setting {name!r}; did you mean {' or '.join(near or sorted(known))}?"
-            )
+            raise TypeError(f"Trainer: no setting {name!r}; did you mean {' or '.join(near or sorted(known))}?")
         own = set(map(id, model.parameters()))
         if not all(id(parameter) in own for parameter in optimizer.parameters):
             raise ValueError("Trainer: the optimiser has parameters that are not the model's, which no save would hold")

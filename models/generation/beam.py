@@ -155,9 +155,7 @@ class _BeamSearch:
     def _attend(self) -> None:
         attention = getattr(self.state, "cross_attention", None)
         if attention is None:
-            raise ValueError(
-                "the coverage penalty needs cross-attention: start an encoder-decoder with keep_attention=True"
-            )
+            raise ValueError("the coverage penalty needs cross-attention: start with keep_attention=True")
         new = to_device(attention, "cpu").astype(np.float64)
         self.attended = new if self.attended is None else self.attended + new
 

@@ -104,9 +104,7 @@ class CachedState:
     def _begin(self) -> None:
         """Begin a step or a select. If it is interrupted, the cache has tokens that `length` does not count."""
         if self._incomplete:
-            raise RuntimeError(
-                "this decoding state was interrupted in the middle of a step or a select: start a new state"
-            )
+            raise RuntimeError("this decoding state was interrupted in a step or a select: start a new state")
         self._incomplete = True
 
     @functools.cached_property

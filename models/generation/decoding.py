@@ -117,9 +117,7 @@ def survivors(going: np.ndarray) -> np.ndarray:
 
 
 def to_host(ids: Any, numbers: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Convert integers below 2^53 and floats of equal shape to int64 and float64 NumPy arrays.
-    Arrays on a device are transferred in one copy.
-    """
+    """Convert integers below 2^53 and floats of equal shape to int64 and float64 NumPy arrays, in one transfer."""
     xp = array_module(ids)
     if xp is not np:
         ids, numbers = to_device(xp.stack([ids.astype(np.float64), numbers.astype(np.float64)]), "cpu")

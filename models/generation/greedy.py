@@ -45,9 +45,7 @@ def stream(state: DecodingState, rules: Rules, choose: Choice = likeliest) -> It
     Raises ValueError unless the state has one row.
     """
     if state.rows != 1:
-        raise ValueError(
-            f"a stream generates one sequence, but the state has {state.rows} rows: start the state with one row"
-        )
+        raise ValueError(f"a stream generates one sequence, but the state has {state.rows} rows: start it with one")
     return (int(step.tokens[0]) for step in steps(state, rules, choose, scores=False) if not step.ended[0])
 
 

@@ -124,9 +124,7 @@ class SearchProgress:
         rows = state.rows
         prefix = [integers("prefix ids", list(ids)) for ids in ([()] * rows if rules.prefix is None else rules.prefix)]
         if len(prefix) != rows:
-            raise ValueError(
-                f"got {len(prefix)} prefixes for a state of {rows} sequences: give one prefix for each sequence"
-            )
+            raise ValueError(f"got {len(prefix)} prefixes for a state of {rows} sequences: give one for each")
         self.rules = rules
         self.prefix_lengths = np.array([len(ids) for ids in prefix], dtype=np.int64)
         self.start = [] if rules.bos_id is None else [rules.bos_id]

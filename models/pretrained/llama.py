@@ -74,9 +74,7 @@ def _rotary_here(config: dict[str, Any]) -> dict[str, Any]:
         )
     names = SCALINGS[kind]
     if lost := [name for name in names.values() if name not in rope]:
-        raise ValueError(
-            f"its rotary positions have the scaling {kind!r}, but rope_parameters does not contain {lost[0]}"
-        )
+        raise ValueError(f"its rotary positions have the scaling {kind!r}, but rope_parameters lacks {lost[0]}")
     known = {"rope_theta", "rope_type", "type", "original_max_position_embeddings", *names.values()}
     others = {name: value for name, value in rope.items() if name not in known}
     others |= {"partial_rotary_factor": rope.get("partial_rotary_factor") or config.get("partial_rotary_factor") or 1}

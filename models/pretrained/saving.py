@@ -52,9 +52,7 @@ def save(
     if isinstance(model, TransformerClassifier):
         names = list(labels) if labels is not None else [f"LABEL_{n}" for n in range(model.config.classes)]
         if len(names) != model.config.classes:
-            raise InputError(
-                f"Got {len(names)} labels for {model.config.classes} classes: give one label for each class."
-            )
+            raise InputError(f"Got {len(names)} labels for {model.config.classes} classes: give one for each class.")
         config["id2label"] = {str(number): name for number, name in enumerate(names)}
         config["label2id"] = {name: number for number, name in enumerate(names)}
     ids = _special_ids(model, tokenizer)

@@ -135,9 +135,7 @@ def _template_of(processor: Mapping[str, Any] | None) -> list[str | bool]:
 
 def _sentencepiece(folder: Path, said: Mapping[str, Any], names: dict[str, str]) -> Tokenizer:
     if said.get("separate_vocabs") or (folder / "target_vocab.json").is_file():
-        raise InputError(
-            "it has a separate vocabulary for each language, but handloom supports only a shared vocabulary."
-        )
+        raise InputError("it has a separate vocabulary for each language, but handloom supports only a shared one.")
     for name in ("source.spm", "target.spm", "vocab.json"):
         if not (folder / name).is_file():
             raise InputError(f"it lacks {name}.")

@@ -43,9 +43,7 @@ def model_path(text: str) -> Path:
     if os.path.exists(path) or text not in MODELS:
         return path
     if not MODELS[text].is_dir():
-        raise InputError(
-            f"{text} comes with handloom, but can't be read from a zip archive: install it with pip."
-        )
+        raise InputError(f"{text} comes with handloom, but can't be read from a zip archive: install it with pip.")
     return MODELS[text]
 
 

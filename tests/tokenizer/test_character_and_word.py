@@ -147,7 +147,7 @@ def test_damaged_and_foreign_files_are_named(tmp_path: Path, data: dict, said: s
 def test_texts_and_sizes_that_cannot_be_used_are_named() -> None:
     with pytest.raises(InputError, match="texts are empty"):
         CharacterTokenizer.train(["", "中"])
-    with pytest.raises(InputError, match="vocab_size=4 is too small for the 4 special tokens"):
+    with pytest.raises(InputError, match="vocab_size=4 is too small for 4 special tokens"):
         CharacterTokenizer.train(["text"], 4)
     with pytest.raises(InputError, match="ids go from 0 to 4"):
         CharacterTokenizer.train(["t"]).decode([5])

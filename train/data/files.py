@@ -112,9 +112,7 @@ def unpacked_name(path: str) -> str:
 
 
 def part_path(path: str, part: str) -> str:
-    """Insert `part` in a path: with "valid", corpus.tsv.gz gives corpus.valid.tsv (packed or not), and corpus gives
-    corpus.valid.
-    """
+    """Insert `part`: with "valid", corpus.tsv.gz gives corpus.valid.tsv (packed or not), and corpus corpus.valid."""
     bare = unpacked_name(path)
     ending = next((ending for ending in _TABLE_ENDINGS if bare.endswith(ending)), "")
     found = f"{bare.removesuffix(ending)}.{part}{ending}"
@@ -229,10 +227,7 @@ def with_text_on_both_sides(pairs: list[Pair], origin: str, first_line: int = 1)
     """
     kept = [pair for pair in pairs if all(map(str.strip, pair))]
     if not kept:
-        raise InputError(
-            f"{origin}: none of the {len(pairs):,} pairs has text on both sides. Give pairs of sentences that "
-            "are not blank."
-        )
+        raise InputError(f"{origin}: none of the {len(pairs):,} pairs has text on both sides. Give others.")
     blank = [f"{number}" for number, pair in enumerate(pairs, first_line) if not all(map(str.strip, pair))]
     count = "1 pair" if len(blank) == 1 else f"{len(blank):,} pairs"
     lines = ", ".join([*blank[:5], "..."] if len(blank) > 5 else blank)

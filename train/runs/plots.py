@@ -123,9 +123,7 @@ def plot_attention(
     """
     weights = np.asarray(weights)
     if weights.shape[-2:] != (len(query_tokens), len(key_tokens)) or weights.ndim not in (2, 3) or not weights.size:
-        raise ValueError(
-            f"weights of shape {weights.shape} don't fit {len(query_tokens)} queries and {len(key_tokens)} keys"
-        )
+        raise ValueError(f"weights {weights.shape} don't fit {len(query_tokens)} queries and {len(key_tokens)} keys")
     alone = weights.ndim == 2
     weights = weights.reshape(-1, len(query_tokens), len(key_tokens))
     queries, keys = _visible(query_tokens), _visible(key_tokens)
@@ -289,9 +287,7 @@ def _calm(panel: Axes) -> None:
 def _name_cells(
     grid: Axes, rows: Sequence[str], columns: Sequence[str], *, rotation: float = 0, size: float | None = None
 ) -> None:
-    """Label the rows and columns of an image with these names, at most `MOST_NAMES` of each, at equal distances. "$" is
-    a token here, not TeX.
-    """
+    """Label rows and columns of an image, at most `MOST_NAMES` of each, evenly. "$" is a token, not TeX."""
     across, down = (-(-len(names) // MOST_NAMES) for names in (columns, rows))
     grid.set_xticks(range(0, len(columns), across), list(columns[::across]), rotation=rotation, fontsize=size)
     grid.set_yticks(range(0, len(rows), down), list(rows[::down]), fontsize=size)

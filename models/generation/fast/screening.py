@@ -175,8 +175,7 @@ def largest_logits(logits, least, weight, bias, x, most):
 
 @fused
 def _multiply_bytes(p, weights, products):
-    """Compute products (rows, tokens) int32 = p @ weights^T, for p (rows, features) uint8 and weights (tokens,
-    features) int8."""
+    """Compute p @ weights^T (rows, tokens) int32, of p (rows, features) uint8, weights (tokens, features) int8."""
     for j in range(products.shape[1]):
         for i in range(products.shape[0]):
             total = np.int32(0)

@@ -147,7 +147,7 @@ def test_an_interrupted_state_is_refused(name: str, monkeypatch: pytest.MonkeyPa
         with pytest.raises(KeyboardInterrupt):
             state.step(np.array([[6, 7]]))
     for use in (lambda: state.step(np.array([[6]])), lambda: state.select(np.array([0]))):
-        with pytest.raises(RuntimeError, match="interrupted in the middle of a step or a select: start a new state"):
+        with pytest.raises(RuntimeError, match="interrupted in a step or a select: start a new state"):
             use()
 
 

@@ -164,7 +164,7 @@ def test_llamas_of_other_kinds(tmp_path) -> None:
     change(folder, rope_parameters={"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4})
     refused(folder, r"have the scaling 'yarn', but handloom supports only default, linear, llama3")
     change(folder, rope_parameters={"rope_type": "llama3", "factor": 4.0})
-    refused(folder, r"have the scaling 'llama3', but rope_parameters does not contain low_freq_factor")
+    refused(folder, r"have the scaling 'llama3', but rope_parameters lacks low_freq_factor")
     change(folder, rope_parameters=None, hidden_act="gelu")
     refused(folder, r"hidden_act is 'gelu'")
     change(folder, hidden_act="silu", num_key_value_heads=3)
