@@ -60,7 +60,7 @@ class ProgressBar(Callback):
     """
 
     def __init__(self, say: Callable[[str], None] | None = None):
-        self._say = say
+        self._say, self.bar = say, tqdm(disable=True)  # on_end is called also if a training never started
 
     def on_start(self, trainer: Trainer) -> None:
         # disable=None: there is a bar in a terminal only

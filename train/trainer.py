@@ -17,10 +17,12 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import fields
+from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ..autograd import default_generator
 from ..autograd.backend import use_device
@@ -39,7 +41,7 @@ from .runs.folder import RunFolder, jsonable
 from .runs.progress import Progress, StopSignals, TrainingClock, TrainingStopped
 from .runs.stores import MemoryStore, RunStore
 from .state import check_unchanged, constants, generators
-from .updates import Loss, MicroBatch, Reading, mean_losses, updated_parameters
+from .updates import Loss, MicroBatch, Reading, check_names, mean_losses, updated_parameters
 
 
 class Trainer:
@@ -91,6 +93,7 @@ class Trainer:
     ):
         callbacks = [ProgressBar()] if callbacks is None else callbacks
         several = isinstance(callbacks, list | tuple) and all(isinstance(one, Callback) for one in callbacks)
+        yes_or_no = isinstance(higher_is_better, bool | np.bool_)
         for name, value, right, words in (
             ("model", model, isinstance(model, Module), "a Module"),
             ("loss", loss, callable(loss), "a function of model and batch"),
@@ -100,6 +103,7 @@ class Trainer:
             ("out", out, isinstance(out, str | Path | RunFolder | None), "a path or a RunFolder"),
             ("config", config, isinstance(config, Mapping | None), "a dict"),
             ("metrics", metrics, metrics is None or callable(metrics), "a function of the model"),
+            ("higher_is_better", higher_is_better, yes_or_no, "True or False"),
         ):
             if not right:
                 raise TypeError(f"Trainer: {name} is {short(value)}, but it must be {words}")
@@ -111,7 +115,7 @@ class Trainer:
             raise ValueError("Trainer: the optimiser has parameters that are not the model's, which no save would hold")
         self.model, self.loss, self.optimizer, self.callbacks = model, loss, optimizer, list(callbacks)
         self.out, self.config, self.metrics = out, dict(config or {}), metrics
-        self.higher_is_better, self.label, self.unit = higher_is_better, label, unit
+        self.higher_is_better, self.label, self.unit = bool(higher_is_better), label, unit
         self.schedule, self.settings = schedule or constant(optimizer.lr), Settings(**settings)
         self.group = find_process_group() if group is None else group
         use_device(optimizer.parameters[0].device)
@@ -340,7 +344,9 @@ class Trainer:
         values: dict[str, Any] = {f"valid_{name}": value for name, value in found.items()}
         self.model.eval()
         metrics = self.metrics or (lambda model: {})
-        values |= self.group.from_first(lambda: dict(metrics(self.model)))
+        further = self.group.from_first(lambda: dict(metrics(self.model)))
+        check_names("metrics", further, {"step", "epoch", "averaged", "loss", *values})
+        values |= further
         for name, value in values.items():
             values[name] = value.item() if getattr(value, "size", 0) == 1 and hasattr(value, "item") else value
             if not isinstance(values[name], int | float):
@@ -459,11 +465,19 @@ class Trainer:
         """Return the state on which the run depends, except the weights."""
         state = {name: part.state_dict() for name, part in self._parts().items()}
         fingerprint = getattr(self.batches, "fingerprint", lambda: f"{len(self.batches)} batches")
-        return {**state, "data": fingerprint(), "config": json.dumps(self.config, sort_keys=True)}
+        state |= {"setup": json.dumps(self._setup(), default=float), "data": fingerprint()}
+        return {**state, "config": json.dumps(self.config, sort_keys=True)}
+
+    def _setup(self) -> dict[str, Any]:
+        """Return the numbers of settings and optimiser on which updates and the best weights depend."""
+        ignored = {"graphs", "log_every", "gradient_norms", "name_overflows", "keep", "accumulate"}
+        found = {name: value for name, value in asdict(self.settings).items() if name not in ignored}
+        return {**found, "higher_is_better": self.higher_is_better, **self.optimizer.numbers()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a `state_dict`. Raises InputError if it belongs to other data or parts."""
         parts, own = self._parts(), self.state_dict()
+        state = {"setup": own["setup"], **state}  # older saves have none
         if own.keys() != state.keys():
             raise InputError(f"The save of {self.run.path} has another setup: it holds {', '.join(sorted(state))}.")
         if not own["data"].startswith(state["data"]):  # older saves have a part of it
@@ -478,6 +492,10 @@ class Trainer:
                 f"{self.run.path} was started differently, or by another version of handloom: {', '.join(changed)} of "
                 "the model differ. Restore the run's config.json and tokenizer.json, or start a new run."
             )
+        before, now = json.loads(state["setup"]), json.loads(own["setup"])
+        changed = [f"{name} was {before.get(name)} and is {now[name]}" for name in now if before.get(name) != now[name]]
+        if changed:
+            self.say(f"changed since the save, so the run differs from one in a piece: {', '.join(changed)}")
         try:
             for name, part in parts.items():
                 part.load_state_dict(state[name])

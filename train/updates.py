@@ -7,7 +7,7 @@ instead, which has the same methods and does not wait for the device.
 import ctypes
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from typing import Any, NamedTuple
 
@@ -75,7 +75,14 @@ def measured(found: Any) -> tuple[Tensor, Any, Mapping[str, Any]]:
         )
     if isinstance(count, np.ndarray) or not is_array(count):  # a NumPy scalar would change the dtype of products
         count = number("the loss", "its number of items", count, NotNegative)
-    return value, count, means
+    check_names("the loss", means, {"loss", "tokens"})
+    return value if value.ndim == 0 else value.reshape(()), count, means
+
+
+def check_names(what: str, names: Iterable[Any], taken: Collection[str]) -> None:
+    """Raise ValueError if a further number would replace one of the names in the log that are `taken`."""
+    if wrong := [name for name in names if name in taken]:
+        raise ValueError(f"{what}: the name {wrong[0]!r} has another meaning in the log: choose another one")
 
 
 def _pair(found: Any) -> tuple[Any, Any]:

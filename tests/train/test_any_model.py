@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import math
 import random
 import tempfile
 from pathlib import Path
@@ -256,6 +257,56 @@ def test_buffers_and_generators_in_lists_are_part_of_a_run(tmp_path) -> None:
     assert np.abs(saved["mean"]).max() > 0
 
 
+def test_changed_batches_are_not_resumed_and_changed_numbers_are_named(tmp_path) -> None:
+    """Batches of one's own were known by their number alone, and other numbers of the optimiser had no message."""
+
+    def resumed(factor: float = 1.0, betas: tuple[float, float] = (0.9, 0.99), **options: Any) -> list[str]:
+        listed, looker = [(x * factor, {"y": y}) for x, y in batches()], Watching()
+        model = nn.Linear(3, 1)
+        one = Trainer(
+            model, lambda model, batch: squared_error(model, (batch[0], batch[1]["y"])),
+            Adam(model.parameters(), 0.01, betas), out=tmp_path / "run", callbacks=[looker], **options,
+        )  # fmt: skip
+        with contextlib.suppress(TrainingStopped):
+            there = (tmp_path / "run").exists()
+            one.fit(listed, steps=9, validation=listed, stop_at=None if there else 2, resume=there)
+        return [call for call in looker.calls if " " in call]
+
+    resumed()
+    with pytest.raises(InputError, match="The training data are not those that"):
+        resumed(factor=1.001)
+    note, *_ = resumed(betas=(0.8, 0.99), clip_norm=np.float32(0.5))
+    assert note.endswith("clip_norm was 1.0 and is 0.5, betas was [0.9, 0.99] and is [0.8, 0.99]")
+
+
+def test_names_that_the_log_uses_are_refused_for_further_numbers() -> None:
+    """A mean called loss replaced the loss of the log, and a metric called valid_loss that of the best weights."""
+    for name in ("loss", "tokens"):
+        one = trainer(loss=lambda model, batch, name=name: (squared_error(model, batch), 8, {name: 1.0}), average=1)
+        with pytest.raises(ValueError, match=f"the loss: the name '{name}' has another meaning in the log"):
+            one.fit(batches, steps=3)
+    for name in ("valid_loss", "step", "epoch", "loss"):
+        with pytest.raises(ValueError, match=f"metrics: the name '{name}' has another meaning in the log"):
+            trainer(metrics=lambda model, name=name: {name: 1.0}).fit(batches, steps=3, validation=batches(9))
+
+
+def test_a_loss_with_axes_trains_and_a_mean_that_is_nan_leaves_the_others_in_the_log() -> None:
+    def loss(model: Any, batch: Any) -> Any:
+        return squared_error(model, batch).reshape(1, 1), 8, {"share": math.nan}
+
+    history = trainer(loss=loss, log_every=1, average=1).fit(batches, steps=3)
+    assert all(row["loss"] > 0 and row["share"] is None for row in history.rows)
+
+
+def test_an_error_of_a_callback_is_the_one_that_is_raised() -> None:
+    class Wrong(Callback):
+        def on_start(self, trainer: Trainer) -> None:
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        trainer(callbacks=[Wrong(), ProgressBar()], average=1).fit(batches, steps=3)
+
+
 def test_state_that_no_save_would_hold_is_refused_at_the_start() -> None:
     with pytest.raises(TypeError, match=r"^mean was changed by an update, but it is neither.*register_buffer"):
         trainer(Counting(buffer=False)).fit(batches, steps=9, validation=batches(9))
@@ -284,6 +335,7 @@ MODEL = nn.Linear(3, 1)
         ({"callbacks": print}, "Trainer: callbacks is .*must be a list"),
         ({"metrics": {"a": 1}}, "Trainer: metrics is .*must be a function"),
         ({"out": 3}, "Trainer: out is 3, but it must be a path"),
+        ({"higher_is_better": "no"}, "Trainer: higher_is_better is 'no', but it must be True or False"),
         ({"config": [1]}, r"Trainer: config is \[1\], but it must be a dict"),
         ({"accumulat": 2}, "no setting 'accumulat'; did you mean accumulate"),
         ({"validation": [1]}, "no setting 'validation'"),

@@ -1,10 +1,15 @@
 """What a Trainer accepts as batches: a list, another re-iterable, a function of the epoch, or an object with epochs."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Protocol
 
+import numpy as np
+
 from ...autograd import Tensor
+from ...autograd.backend import is_array, to_device
+from ...autograd.tensor import array_of
 from ...errors import InputError, short
 from ...nn import Module
 
@@ -34,12 +39,37 @@ class IterableBatches:
         if not hasattr(first, "__iter__"):
             raise TypeError(f"the function of the epoch must return the batches of the epoch, not {short(first)}")
         self._count = len(first) if hasattr(first, "__len__") else sum(1 for _ in first)
+        # A list is the same each time; the batches of others may be too many to read, or random.
+        self._fingerprint = f"{self._count} batches" + (checksum(source) if isinstance(source, list | tuple) else "")
 
     def __len__(self) -> int:
         return self._count
 
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
     def epoch(self, epoch: int, start: int = 0, every: int = 1) -> Iterator[Any]:
         return islice(self._source(epoch), start, None, every)
+
+
+def checksum(batches: Any) -> str:
+    """Return a checksum of the arrays, texts and numbers in lists, tuples and dicts."""
+    total = hashlib.sha256()
+
+    def add(item: Any) -> None:
+        if isinstance(item, list | tuple | dict):
+            total.update(f"{type(item).__name__} {len(item)}".encode())
+            for part in item.items() if isinstance(item, dict) else item:
+                add(part)
+        elif is_array(array_of(item)):
+            array = to_device(array_of(item), "cpu")
+            total.update(f"{array.dtype.str}{array.shape}".encode())
+            total.update(np.ascontiguousarray(array).data if array.dtype != object else b"")
+        elif isinstance(item, str | bytes | int | float):
+            total.update(repr(item).encode())
+
+    add(batches)
+    return f", {total.hexdigest()}"
 
 
 def as_batches(source: BatchSource) -> Batches:

@@ -126,6 +126,12 @@ class Optimizer:
         for name, moment in own.items():
             moment[...] = array_module(moment).asarray(saved[name])
 
+    def numbers(self) -> dict[str, Any]:
+        """Return the numbers of the formula by name, without the learning rate."""
+        own = {name: value for name, value in vars(self).items() if isinstance(value, int | float | tuple)}
+        own = {name: value for name, value in own.items() if name not in ("lr", "steps", "moments")}
+        return {**own, "weight_decay": self._decays, "lr_scale": self._lr_scales}
+
     def _named_moments(self) -> dict[str, Any]:
         rows = zip(self.moments, self._state, strict=True)
         return {f"{name}.{i}": moment for name, row in rows for i, moment in enumerate(row)}

@@ -60,8 +60,8 @@ class Progress:
         return self.epoch * per_epoch + self.batch
 
     def add_to_log(self, tokens: float, means: dict[str, float]) -> None:
-        """Add a step's means over its tokens to the sums for the next row of the log, unless a mean is not finite."""
-        if not all(map(math.isfinite, means.values())):
+        """Add a step's means over its tokens to the sums for the next row of the log, unless the loss is not finite."""
+        if not math.isfinite(means["loss"]):
             return  # float16 overflowed, and the step was skipped
         add_means(self.log_sums, tokens, means)
 
