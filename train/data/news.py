@@ -45,6 +45,7 @@ class News:
     test: list[Article]
     name: str
     notes: tuple[str, ...] = ()
+    whole: bool = False  # validation and test were set aside from one file
 
     @property
     def categories(self) -> list[str]:
@@ -205,8 +206,13 @@ def _huffpost(files: Sequence[str]) -> Iterator[Article]:
 
 
 def _split(
-    found: list[Article], name: str, descriptions: bool, categories: bool, own: Mapping[str, list[Article]] = {}
+    found: list[Article],
+    name: str,
+    descriptions: bool,
+    categories: bool,
+    own: Mapping[str, list[Article]] | None = None,
 ) -> News:
+    whole, own = own == {}, own or {}
     held_out = {sentence_key(article.headline) for part in own.values() for article in part}
     free = [article for article in found if sentence_key(article.headline) not in held_out]
     usable = [a for a in free if a.category and a.headline and (a.description or not descriptions)]
@@ -236,7 +242,7 @@ def _split(
         notes.append(f"{name}: left out {missing:,} articles without a headline, a category or a description.")
     if lost := sum(map(len, parts)) - sum(map(len, kept)):
         notes.append(f"{name}: left out {lost} held-out articles whose category has no other article.")
-    return News(kept[0], kept[1], kept[2], name, tuple(notes))
+    return News(kept[0], kept[1], kept[2], name, tuple(notes), whole)
 
 
 class Desk(NamedTuple):

@@ -10,7 +10,9 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypeVar
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, NamedTuple, Self, TypeVar
 
 import regex
 
@@ -35,6 +37,7 @@ class TranslationData:
         test_name: name of the test set, such as "test_2016_flickr".
         source, target: codes of the languages, such as "de" and "en".
         notes: sentences about the pairs that were left out, with the reasons.
+        whole: whether the validation and test sets were set aside from one file.
     """
 
     train: list[Pair]
@@ -45,6 +48,7 @@ class TranslationData:
     source: str
     target: str
     notes: tuple[str, ...] = ()
+    whole: bool = False
 
     def summary(self) -> str:
         """Return one line with the name, the languages, and the sizes of the training, validation and test sets."""
@@ -68,6 +72,45 @@ def checked_pairs(data: Any, what: str) -> list[Pair]:
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
             raise InputError(f"Item {number} is {short(pair)}. Give a list of pairs {what}, each of two texts.")
     return [(first, second) for first, second in pairs]
+
+
+class Items(NamedTuple):
+    """Pairs of a file, a data set or a list, as an estimator takes them. A list has no `valid` and `test`."""
+
+    train: list[Pair]
+    valid: list[Pair]
+    test: list[Pair]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def scored(self) -> list[Pair]:
+        """The pairs of a score: the test set, or else all pairs."""
+        return self.test or self.train
+
+
+def items_of(data: Any, what: str, load: Callable[[str], tuple[Sequence[list[Pair]], Any]]) -> Items:
+    """Return the `Items` of a list of pairs, or of the name or path that `load` reads into three parts."""
+    if not isinstance(data, str | Path):
+        return Items(checked_pairs(data, what), [], [])
+    (train, valid, test), found = load(str(data))
+    return (
+        Items([*train, *valid, *test], [], [], found.notes) if found.whole else Items(train, valid, test, found.notes)
+    )
+
+
+def train_and_valid(found: Items, valid: Items | None, side: int) -> tuple[list[Pair], list[Pair], list[str]]:
+    """Return the pairs for training and validation, and notes. Without validation pairs, some are set aside, all pairs
+    with the same text on this side together.
+    """
+    notes = list(found.notes)
+    if valid is None and not found.valid:
+        train, held, more = split_by_sentence(found.train, itemgetter(side))
+        return train + more, held, notes
+    held = found.valid if valid is None else valid.scored
+    known = {sentence_key(pair[side]) for pair in found.train}
+    if same := sum(sentence_key(pair[side]) in known for pair in held):
+        notes.append(f"note: {same:,} of the {len(held):,} validation pairs have a text that is in training, too")
+    return found.train, held, notes
 
 
 def sentence_key(text: str) -> str:

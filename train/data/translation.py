@@ -74,7 +74,7 @@ def _of_path(text: files.ParallelText | None, path: str, source: str, target: st
             train, test = train + test, own_test.pairs
     test_name = own_test.origin if own_test else "held-out sentences"
     notes = (*(part.note for part in (text, *own) if part.note), *([left_out] if len(pairs) < len(text.pairs) else []))
-    return TranslationData(train, valid, test, path, test_name, source, target, notes)
+    return TranslationData(train, valid, test, path, test_name, source, target, notes, whole=not own)
 
 
 def _joined(
@@ -95,7 +95,7 @@ def _joined(
     train, note = _without(pairs, [pair for part in parts for pair in part.valid + part.test], name)
     valid = [pair for part in parts for pair in part.valid]
     notes = [note for part in parts for note in part.notes]
-    return replace(parts[0], train=train, valid=valid, name=name, notes=(*notes, note))
+    return replace(parts[0], train=train, valid=valid, name=name, notes=(*notes, note), whole=False)
 
 
 def _without(pairs: list[files.Pair], held_out: Sequence[files.Pair], name: str) -> tuple[list[files.Pair], str]:

@@ -1,9 +1,9 @@
 """The classification task: batches of labelled texts, training with class weights and early stopping, prediction."""
 
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -19,8 +19,8 @@ from ...models.word_vectors import word_vectors
 from ...nn import Module, attention_maps
 from ...tokenizer import Tokenizer, WordTokenizer
 from ..data.batches import TokenSequences, fingerprint_of
-from ..data.news import load_news
-from ..data.pairs import checked_pairs, split_by_sentence
+from ..data.news import News, load_news
+from ..data.pairs import Items, items_of, train_and_valid
 from ..updates import Loss
 from .metrics import accuracy, confusion_matrix, macro_f1
 from .task import Task, TaskBatches, TrainedModel, with_teacher
@@ -200,7 +200,7 @@ class Classifier(TrainedModel):
 
     def score(self, data: Any) -> dict[str, float]:
         """Return the accuracy and the macro F1, 0 to 1, on held-out pairs (text, label)."""
-        pairs = self.task.pairs_of(self, data)
+        pairs = self.task.items(self, data).scored
         predicted, actual = self.predict([text for text, _ in pairs]), [label for _, label in pairs]
         matrix = confusion_matrix(predicted, actual, sorted({*self.labels, *actual}))
         return {"accuracy": accuracy(predicted, actual), "macro_f1": macro_f1(matrix)}
@@ -271,22 +271,27 @@ class Classification(Task[ClassifierPreset, Classifier]):
 
     @classmethod
     def of(cls, trained: Classifier, data: Any, valid: Any, tokenizer: Tokenizer | None, **settings: Any) -> Self:
-        train = cls.pairs_of(trained, data)
-        if valid is None:
-            train, valid, more = split_by_sentence(train, itemgetter(0))
-            train += more
-        else:
-            valid = cls.pairs_of(trained, valid)
-        known = {label for _, label in train}
+        other = None if valid is None else cls.items(data=valid)
+        train, valid, notes = train_and_valid(cls.items(data=data), other, 0)
+        if len(known := {label for _, label in train}) < 2:
+            raise InputError(f"All texts have the class {min(known)!r}: give texts of two or more classes.")
+        if unknown := sorted({label for _, label in valid} - known):
+            notes.append(f"note: validation leaves out the class {unknown[0]!r}, which no training text has")
         valid = [pair for pair in valid if pair[1] in known]
-        return cls(train, valid, preset=cls.preset_of(trained, len(train), **settings), name=trained.name)
+        preset = cls.preset_of(trained, len(train), **settings)
+        return cls(train, valid, preset=preset, name=trained.name, notes=notes)
 
     @staticmethod
-    def pairs_of(trained: Classifier, data: Any) -> list[Labelled]:
-        """Return pairs (text, label), from a file if `data` is a path."""
-        if isinstance(data, str | Path):
-            return [pair for part in load_news(str(data), descriptions=False).labelled(False) for pair in part]
-        return checked_pairs(data, "(text, label)")
+    def items(trained: Classifier | None = None, data: Any = None) -> Items:
+        """Return pairs (text, label), from a file or a data set if `data` is a path or a name."""
+
+        def load(name: str) -> tuple[Any, News]:
+            found = load_news(name, descriptions=False)
+            return found.labelled(False), found
+
+        found = items_of(data, "(text, label)", load)
+        named = [(text, unicodedata.normalize("NFC", label.strip())) for text, label in found.train]  # as in files
+        return found._replace(train=named)
 
     @property
     def labels(self) -> list[str]:

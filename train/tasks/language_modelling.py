@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import math
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -117,6 +118,8 @@ class TokenizedText:
 def text_of(data: Any) -> str:
     """Return a text; a path, or a string that names a file, stands for the text in the file."""
     if isinstance(data, str) and ("\n" in data or not os.path.isfile(data)):
+        if len(data) < 256 and re.fullmatch(r"\S*[\w)]\.[A-Za-z]\w{0,4}", data):
+            raise InputError(f"There is no file {data}. Give a text, or the path of a text file.")
         return data
     if isinstance(data, str | Path):
         return read_text(data)
@@ -225,7 +228,8 @@ class Writer(TrainedModel):
 
     def score(self, data: Any) -> dict[str, float]:
         """Return loss, perplexity, bits per character and accuracy on a held-out text; see `evaluate`."""
-        text = _cleaned(text_of(data))
+        if not (text := _cleaned(text_of(data))):
+            raise InputError("The text is empty, so it has no score.")
         return evaluate(self.model, np.array(self.tokenizer.encode(text), np.int64), len(text), self.length)
 
     def saved(self) -> dict[str, Any]:

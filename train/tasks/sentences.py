@@ -82,15 +82,20 @@ _SPELLED = 12  # numbers up to twelve are often written as words
 
 
 def missing_numbers(source: str, output: str) -> list[str]:
-    """Return the numbers above twelve in `source` that `output` does not have. Their separators may differ.
+    """Return the numbers above twelve, and those with separators, in `source` that `output` does not have. Separators
+    may differ.
 
     >>> missing_numbers("Das Zimmer 723 kostet 1.088,50 Euro.", "The room costs 1,088.50 euros.")
     ['723']
     """
     given = {_digits(found[0]) for found in _NUMBER.finditer(output)}
     wanted = [found[0] for found in _NUMBER.finditer(source) if not _TIME.match(source, found.end())]
-    large = [number for number in wanted if len(_digits(number)) > 2 or int(number) > _SPELLED]
-    return [number for number in large if _digits(number) not in given]
+    large = [number for number in wanted if len(number) > 2 or int(number) > _SPELLED]
+    return [
+        number
+        for number in large
+        if _digits(number) not in given and not given.issuperset(regex.findall(r"\d+", number))
+    ]
 
 
 def _digits(number: str) -> str:

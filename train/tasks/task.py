@@ -63,12 +63,14 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
         preset: sizes and training options.
         name: description of the task, such as "translation from de to en". A run's model is loaded only if the names
             are equal; an empty name is not checked.
+        notes: sentences about the data.
         trained: the class of objects that use the trained model.
         unit: the unit over which a loss is a mean.
     """
 
     preset: AnyPreset
     name: str = ""
+    notes: Sequence[str] = ()
 
     trained: ClassVar[type[TrainedModel]]
     unit: ClassVar[str] = "token"
@@ -218,7 +220,7 @@ def train_model(
     preset = task.preset
     tokenizer = group.from_first(lambda: choose_tokenizer(run, resume, init or teacher, task.make_tokenizer))
     batches = task.batches(tokenizer, seed)
-    for note in filter(None, batches.notes):
+    for note in filter(None, (*task.notes, *batches.notes)):
         say(note)
     build, source = (task.build, task.config(tokenizer)) if init is None else (task.initial_model, init)
     model: Any = make_model(preset, build, source, device)

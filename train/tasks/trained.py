@@ -172,8 +172,8 @@ class TrainedModel(ABC):
 
         Args:
             data: the training data: see the class, or the path of a file.
-            valid: validation data of the same form. None: a part of `data` is set aside, all items with the same
-                text together.
+            valid: validation data of the same form. None: the validation set of the file or data set, or else a part
+                of `data`, all items with the same text together. A test set of `data` is not trained on.
             steps: number of updates; None: those of the preset, but at most so many that each item is read
                 `task.MOST_EPOCHS` times, or `task.TUNING_EPOCHS` times in fine-tuning.
             seed: determines initial weights, order of the batches and dropout. The default generator is unchanged.
@@ -205,7 +205,7 @@ class TrainedModel(ABC):
 
     @abstractmethod
     def score(self, data: Any) -> dict[str, Any]:
-        """Return the scores of the model on held-out data of the form that `fit` takes."""
+        """Return the scores of the model on held-out data of the form that `fit` takes; on a test set if it has one."""
 
     def kept_rules(self) -> dict[str, Any]:
         """Return the rules of generation that a run which continues the training of this model saves."""

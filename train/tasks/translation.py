@@ -4,8 +4,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import itemgetter
-from pathlib import Path
 from typing import Any, Self
 
 from ...autograd import Tensor, ops
@@ -18,7 +16,7 @@ from ...nn import Module
 from ...tokenizer import BPETokenizer, Tokenizer, WordTokenizer
 from ..data.batches import Batch, BPEDropoutBatches, TokenBatches
 from ..data.files import Pair
-from ..data.pairs import checked_pairs, split_by_sentence, title_case
+from ..data.pairs import Items, TranslationData, items_of, title_case, train_and_valid
 from ..data.translation import load_translation_data
 from ..updates import Loss
 from .metrics import bleu
@@ -82,22 +80,20 @@ class Translation(Task[TranslationPreset, Translator]):
 
     @classmethod
     def of(cls, trained: Translator, data: Any, valid: Any, tokenizer: Tokenizer | None, **settings: Any) -> Self:
-        train = cls.pairs_of(trained, data)
-        if valid is None:
-            train, valid, more = split_by_sentence(train, itemgetter(1))
-            train += more
-        else:
-            valid = cls.pairs_of(trained, valid)
-        return cls(train, valid, preset=cls.preset_of(trained, len(train), **settings), name=trained.name)
+        other = None if valid is None else cls.items(trained, valid)
+        train, valid, notes = train_and_valid(cls.items(trained, data), other, 1)
+        preset = cls.preset_of(trained, len(train), **settings)
+        return cls(train, valid, preset=preset, name=trained.name, notes=notes)
 
     @staticmethod
-    def pairs_of(trained: Translator, data: Any) -> list[Pair]:
-        """Return pairs (source, target), from a file if `data` is a path."""
-        if isinstance(data, str | Path):
-            codes = {"source": trained.source or "source", "target": trained.target or "target"}
-            found = load_translation_data(str(data), **codes)
-            return [*found.train, *found.valid, *found.test]
-        return checked_pairs(data, "(source, target)")
+    def items(trained: Translator, data: Any) -> Items:
+        """Return pairs (source, target), from a file or a data set if `data` is a path or a name."""
+
+        def load(name: str) -> tuple[Any, TranslationData]:
+            found = load_translation_data(name, source=trained.source or "source", target=trained.target or "target")
+            return (found.train, found.valid, found.test), found
+
+        return items_of(data, "(source, target)", load)
 
     def limited_to(self, init: Translator) -> Self:
         self._check_coverage(init.model.config)

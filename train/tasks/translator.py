@@ -158,7 +158,7 @@ class Translator(TrainedModel):
 
     def score(self, data: Any, **options: Any) -> dict[str, Score]:
         """Return BLEU and chrF of the translations of held-out pairs, with signatures. `options` are of `translate`."""
-        pairs = self.task.pairs_of(self, data)
+        pairs = self.task.items(self, data).scored
         sources, references = [pair[0] for pair in pairs], self.as_written([pair[1] for pair in pairs])
         written = self.translate(sources, **{"too_long": "truncate", "split": False, **options})
         return {score.name: score for score in self._scores(written, references)}

@@ -104,6 +104,47 @@ def test_the_file_of_the_data_gives_the_same_model(kind, tmp_path) -> None:
     }
 
 
+def rows_of(pairs: Any) -> str:
+    return "".join("\t".join(pair) + "\n" for pair in pairs)
+
+
+@pytest.mark.parametrize("kind", ["Translator", "Classifier"])
+def test_the_test_file_of_a_file_is_scored_and_not_trained_on(kind, tmp_path) -> None:
+    """Training, validation and test of a file or of a named data set were joined: the test set was trained on."""
+    made, order = estimator(kind), -1 if kind == "Classifier" else 1
+    data = [pair[::order] for pair in (LABELLED if kind == "Classifier" else PAIRS)]
+    parts = {"": data, ".valid": data[2:5], ".test": [("short", "red sun")[::-order]]}
+    for part, pairs in parts.items():
+        (tmp_path / f"c{part}.tsv").write_text(rows_of(pairs), encoding="utf-8")
+    task = made.task.of(made, tmp_path / "c.tsv", None, None)
+    assert {pair[::order] for pair in task.valid} == set(data[2:5])
+    assert not {pair[::order] for pair in task.train} & {*parts[".test"], *data[2:5]}
+    assert "are left out" in "".join(task.notes)
+    assert [pair[::order] for pair in made.task.items(made, tmp_path / "c.tsv").scored] == parts[".test"]
+    alone = tmp_path / "alone.tsv"
+    alone.write_text(rows_of(data), encoding="utf-8")
+    assert sorted(pair[::order] for pair in made.task.items(made, alone).scored) == sorted(data)
+    made = handloom.Translator(source="de", target="en", preset="smoke") if kind == "Translator" else made
+    named = made.task.of(made, "embedded", None, None)
+    assert not set(named.train) & set(made.task.items(made, "embedded").scored)
+
+
+def test_validation_items_that_are_trained_on_and_unknown_classes_have_a_note() -> None:
+    said: list[str] = []
+    estimator("Translator").fit(PAIRS, PAIRS[:5], steps=1, say=said.append)
+    assert "note: 5 of the 5 validation pairs have a text that is in training, too" in said
+    estimator("Classifier").fit(LABELLED, [*LABELLED[:3], ("sun", "new")], steps=1, say=said.append)
+    assert "note: validation leaves out the class 'new', which no training text has" in said
+
+
+def test_blanks_and_the_composition_of_letters_make_no_classes() -> None:
+    labels = ("ja", "ja ", "ne\u0301", "n\u00e9")
+    made = estimator("Classifier").fit(
+        [(f"{w} {i}", labels[i % 4]) for i in range(40) for w in WORDS], steps=1, say=quiet
+    )
+    assert made.labels == ["ja", "n\u00e9"]
+
+
 WRONG = [
     (lambda: handloom.Translator(preset="huge"), "There is no preset 'huge'"),
     (lambda: handloom.Translator(d_modell=16), "has no setting 'd_modell'. Did you mean d_model?"),
@@ -115,6 +156,9 @@ WRONG = [
     (lambda: estimator("Translator").fit([]), "0 different sentences"),
     (lambda: estimator("Translator").fit("nowhere.tsv"), "nowhere.tsv"),
     (lambda: estimator("Classifier").fit({"a": "b"}), "Give a list of pairs"),
+    (lambda: estimator("Classifier").fit([(f"a {i}", "x") for i in range(40)]), "All texts have the class 'x'"),
+    (lambda: estimator("Writer").fit("my/corpus.txt"), "There is no file my/corpus.txt"),
+    (lambda: estimator("Writer").fit("\n".join(TEXTS), steps=1, say=quiet).score(""), "The text is empty"),
     (lambda: estimator("Writer").fit(7), "Give a text"),
     (lambda: estimator("Writer").fit("short"), "tokens"),
     (lambda: estimator("Translator").fit(PAIRS, steps=0), "steps"),

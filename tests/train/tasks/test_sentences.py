@@ -86,6 +86,8 @@ def test_each_sentence_of_a_text_is_translated(translator: Translator) -> None:
         ("15 Uhren, 007", "watches", ["15", "007"]),
         ("Seit 1990, " + "9" * 5000, "since 1990", ["9" * 5000]),
         ("٤٤ und 44", "44", []),
+        ("Es sind 3,5 % von 1.5 Liter.", "It is 3.5 per cent of 2 litres.", ["1.5"]),
+        ("Es steht 2:1 nach 0:7.", "It is 2 to 1 after 0-1.", ["0:7"]),
     ],
 )
 def test_numbers_that_a_translation_lacks(source: str, output: str, missing: list[str]) -> None:
