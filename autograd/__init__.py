@@ -20,25 +20,7 @@ if not PLAIN:
     from . import fast, kernels
 
 __all__ = [
-    "AnomalyError",
-    "Function",
-    "Generator",
-    "Observer",
-    "Parameter",
-    "Tensor",
-    "checkpoint",
-    "default_generator",
-    "detect_anomaly",
-    "draw_graph",
-    "enable_grad",
-    "explain",
-    "grad",
-    "gradcheck",
-    "gradgradcheck",
-    "is_grad_enabled",
-    "is_plain",
-    "manual_seed",
-    "no_grad",
-    "ops",
-    "plain",
-]
+    "AnomalyError", "Function", "Generator", "Observer", "Parameter", "Tensor", "checkpoint", "default_generator",
+    "detect_anomaly", "draw_graph", "enable_grad", "explain", "grad", "gradcheck", "gradgradcheck", "is_grad_enabled",
+    "is_plain", "manual_seed", "no_grad", "ops", "plain",
+]  # fmt: skip

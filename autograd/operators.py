@@ -4,7 +4,8 @@ these methods too, so a backward rule that uses them works for arrays and tensor
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,16 @@ def _methods(op: str) -> tuple[Method, Method, Method]:
         return self._update(getattr(_ops, op), other)
 
     return forward, reflected, in_place
+
+
+class _Op(str):
+    """The name of an op, which replaces it as a method as soon as the ops exist: see `bind`."""
+
+
+def called(names: str) -> Iterator[Callable[..., Tensor]]:
+    """Yield a method for each op, which calls it on the tensor."""
+    named: Any = map(_Op, names.split())
+    return named
 
 
 class Operators:
@@ -70,53 +81,9 @@ class Operators:
 
     # -- NumPy's methods -------------------------------------------------------------------------------------------
 
-    def sum(self, axis: Any = None, keepdims: bool = False, **dim: Any) -> Tensor:
-        return _ops.sum(self, axis, keepdims, **dim)
-
-    def mean(self, axis: Any = None, keepdims: bool = False, **dim: Any) -> Tensor:
-        return _ops.mean(self, axis, keepdims, **dim)
-
-    def max(self, axis: Any = None, keepdims: bool = False, **dim: Any) -> Tensor:
-        return _ops.max(self, axis, keepdims, **dim)
-
-    def min(self, axis: Any = None, keepdims: bool = False, **dim: Any) -> Tensor:
-        return _ops.min(self, axis, keepdims, **dim)
-
-    def prod(self, axis: Any = None, keepdims: bool = False, **dim: Any) -> Tensor:
-        return _ops.prod(self, axis, keepdims, **dim)
-
-    def var(self, axis: Any = None, keepdims: bool = False, ddof: int = 0, **dim: Any) -> Tensor:
-        return _ops.var(self, axis, keepdims, ddof, **dim)
-
-    def std(self, axis: Any = None, keepdims: bool = False, ddof: int = 0, **dim: Any) -> Tensor:
-        return _ops.std(self, axis, keepdims, ddof, **dim)
-
-    def argmax(self, axis: int | None = None, keepdims: bool = False, **dim: Any) -> Tensor:
-        return _ops.argmax(self, axis, keepdims, **dim)
-
-    def argmin(self, axis: int | None = None, keepdims: bool = False, **dim: Any) -> Tensor:
-        return _ops.argmin(self, axis, keepdims, **dim)
-
-    def cumsum(self, axis: int | None = None, **dim: Any) -> Tensor:
-        return _ops.cumsum(self, axis, **dim)
-
-    def clip(self, min: Any = None, max: Any = None) -> Tensor:
-        return _ops.clip(self, min, max)
-
-    def dot(self, other: Any) -> Tensor:
-        return _ops.dot(self, other)
-
-    def take(self, indices: Any, axis: int | None = None) -> Tensor:
-        return _ops.take(self, indices, axis=axis)
-
-    def repeat(self, repeats: Any, axis: int | None = None) -> Tensor:
-        return _ops.repeat(self, repeats, axis=axis)
-
-    def squeeze(self, axis: Any = None, **dim: Any) -> Tensor:
-        return _ops.squeeze(self, axis, **dim)
-
-    def flatten(self) -> Tensor:
-        return _ops.ravel(self)
+    sum, mean, max, min, prod, var, std = called("sum mean max min prod var std")
+    argmax, argmin, cumsum, clip, dot = called("argmax argmin cumsum clip dot")
+    take, repeat, squeeze, flatten, swapaxes = called("take repeat squeeze ravel swapaxes")
 
     def reshape(self, *shape: Any) -> Tensor:
         return _ops.reshape(self, shape[0] if len(shape) == 1 else shape)
@@ -124,9 +91,6 @@ class Operators:
     def transpose(self, *axes: Any) -> Tensor:
         one = len(axes) == 1 and not isinstance(axes[0], int | np.integer)
         return _ops.transpose(self, axes[0] if one else axes or None)
-
-    def swapaxes(self, axis1: int, axis2: int) -> Tensor:
-        return _ops.swapaxes(self, axis1, axis2)
 
     @property
     def T(self) -> Tensor:  # noqa: N802  (NumPy's name)
@@ -138,6 +102,10 @@ class Operators:
         return _ops.swapaxes(self, -1, -2)
 
 
-def bind(ops: ModuleType) -> None:
-    """Give the methods access to the ops, which this module can't import because the ops import Tensor."""
-    globals().update(_ops=ops)
+def bind(ops: ModuleType, *classes: type) -> None:
+    """Give the methods of these classes access to the ops, which their modules can't import: the ops import Tensor."""
+    for owner in classes:
+        vars(sys.modules[owner.__module__])["_ops"] = ops
+        for name, value in list(vars(owner).items()):
+            if isinstance(value, _Op):
+                setattr(owner, name, getattr(ops, value))

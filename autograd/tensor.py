@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import operators, torch_names
+from . import operators
 from .backend import as_array, device_of, is_array, native, register_namespace, to_device
 from .changes import changes
 from .numpy_habits import NumPyHabits
@@ -360,8 +360,7 @@ def bind(ops: ModuleType, engine: ModuleType) -> None:
     """Give Tensor's methods access to the ops and the engine, which import Tensor. `autograd/__init__.py` calls this
     function before any Tensor can be made.
     """
-    globals().update(_ops=ops, _engine=engine)
-    operators.bind(ops)
-    torch_names.bind(ops)
+    globals().update(_engine=engine)
+    operators.bind(ops, Tensor, Operators, TorchNames)
     register_namespace(Tensor, ops)
     register_namespace(Parameter, ops)

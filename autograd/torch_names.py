@@ -5,12 +5,12 @@ for those that handloom lacks. No method returns a view or changes its tensor. `
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .numpy_habits import Missing
+from .operators import called
 
 if TYPE_CHECKING:
     from . import ops as _ops
@@ -24,16 +24,6 @@ def one_or_many(sizes: tuple[Any, ...]) -> Any:
     return sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int | np.integer) else sizes
 
 
-def _calls(op: str) -> Method:
-    """Return a method that passes its arguments to the op."""
-
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return getattr(_ops, op)(self, *args, **kwargs)
-
-    method.__name__, method.__doc__ = op, f"Call the op `{op}` on this tensor."
-    return method
-
-
 def _casts(dtype: Any) -> Method:
     return lambda self: self.astype(dtype)
 
@@ -43,12 +33,10 @@ class TorchNames:
 
     __slots__ = ()
 
-    exp, log, sqrt, rsqrt = _calls("exp"), _calls("log"), _calls("sqrt"), _calls("rsqrt")
-    sin, cos, tanh, sigmoid = _calls("sin"), _calls("cos"), _calls("tanh"), _calls("sigmoid")
-    relu, abs, square = _calls("relu"), _calls("abs"), _calls("square")
-    softmax, log_softmax, logsumexp, norm = (_calls(op) for op in ("softmax", "log_softmax", "logsumexp", "norm"))
-    masked_fill, pow, tril, triu = _calls("masked_fill"), _calls("power"), _calls("tril"), _calls("triu")
-    unsqueeze, gather, clamp = _calls("expand_dims"), _calls("gather"), _calls("clip")
+    exp, log, sqrt, rsqrt, sin, cos, tanh, sigmoid = called("exp log sqrt rsqrt sin cos tanh sigmoid")
+    relu, abs, square, softmax, log_softmax = called("relu abs square softmax log_softmax")
+    logsumexp, norm, masked_fill, pow = called("logsumexp norm masked_fill power")
+    tril, triu, unsqueeze, gather, clamp = called("tril triu expand_dims gather clip")
 
     def view(self: Any, *shape: Any) -> Tensor:
         """Return the elements in another shape, as `reshape` does; the result is not a view."""
@@ -114,8 +102,3 @@ INSTEAD = {
 for _names, _cure in INSTEAD.items():
     for _name in _names.split():
         setattr(TorchNames, _name, Missing(_name, _cure))
-
-
-def bind(ops: ModuleType) -> None:
-    """Give the methods access to the ops, which this module can't import because the ops import Tensor."""
-    globals().update(_ops=ops)
