@@ -21,6 +21,18 @@ _ALIASES = {"amax": "max", "amin": "min", "around": "round", "round_": "round", 
 _IN_PLACE = {"fill", "partition", "put", "resize", "setfield"}
 
 
+def _bitwise(symbol: str, function: Callable[..., Any]) -> tuple[Callable[..., Tensor], ...]:
+    """Return the methods of an operator: for `x & y` with a Tensor x, for `y & x` with another y, and for `x &= y`."""
+
+    def method(self: Any, other: Any) -> Tensor:
+        return self._bitwise(symbol, function, self, other)
+
+    def in_place(self: Any, other: Any) -> Tensor:
+        return self._update(function, other)
+
+    return method, method, in_place
+
+
 class NumPyHabits:
     """The part of `Tensor` for compatibility with NumPy."""
 
@@ -64,25 +76,10 @@ class NumPyHabits:
 
     # -- integers and booleans, which have no gradient ----------------------------------------------------------------
 
-    def __and__(self, other: Any) -> Tensor:
-        return self._bitwise("&", operator.and_, self, other)
-
-    def __or__(self, other: Any) -> Tensor:
-        return self._bitwise("|", operator.or_, self, other)
-
-    def __xor__(self, other: Any) -> Tensor:
-        return self._bitwise("^", operator.xor, self, other)
-
-    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__  # the order of the operands does not matter
-
-    def __iand__(self, other: Any) -> Any:
-        return self._update(operator.and_, other)
-
-    def __ior__(self, other: Any) -> Any:
-        return self._update(operator.or_, other)
-
-    def __ixor__(self, other: Any) -> Any:
-        return self._update(operator.xor, other)
+    # The order of the operands does not matter.
+    __and__, __rand__, __iand__ = _bitwise("&", operator.and_)
+    __or__, __ror__, __ior__ = _bitwise("|", operator.or_)
+    __xor__, __rxor__, __ixor__ = _bitwise("^", operator.xor)
 
     def __invert__(self) -> Tensor:
         return self._bitwise("~", operator.invert, self)

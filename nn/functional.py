@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Tensor, ops
-from ..autograd.arguments import integers
+from ..autograd.arguments import integers, sizes
 from ..autograd.ops import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -32,6 +32,7 @@ from ..autograd.ops import (
 from ..autograd.ops import log_sigmoid as logsigmoid
 from ..autograd.ops.loss import REDUCTIONS, check_classes
 from ..autograd.tensor import array_of
+from .normalization import over_last_axes
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "dropout", "elu", "embedding", "gelu",
@@ -43,14 +44,10 @@ __all__ = [
 
 def layer_norm(input: Tensor, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
     """Normalise over the last axes, of the sizes `normalized_shape`, to mean 0 and variance 1; then scale and shift."""
-    sizes = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-    if not sizes or input.shape[-len(sizes) :] != sizes:
-        raise ValueError(f"layer_norm: the last axes of an input of shape {input.shape} must have the sizes {sizes}")
-    count = int(np.prod(sizes))
-    weight = np.ones(count, input.dtype) if weight is None else ops.reshape(weight, count)
-    bias = np.zeros(count, input.dtype) if bias is None else ops.reshape(bias, count)
-    rows = input.reshape((*input.shape[: -len(sizes)], count))
-    return ops.layer_norm(rows, weight, bias, eps).reshape(input.shape)
+    shape = sizes("layer_norm: normalized_shape", normalized_shape)
+    weight = np.ones(shape, input.dtype) if weight is None else weight
+    bias = np.zeros(shape, input.dtype) if bias is None else bias
+    return over_last_axes("layer_norm", ops.layer_norm, input, shape, weight, bias, eps=eps)
 
 
 def cross_entropy(input: Tensor, target: Any, weight: Any = None, **options: Any) -> Tensor:

@@ -1,12 +1,13 @@
 """Normalisation layers."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..autograd import Parameter, Tensor, ops
+from ..autograd.arguments import sizes
 from .dropout import Dropout, add_dropped
 from .module import Module, computes_as
 
@@ -58,26 +59,30 @@ class RMSNorm(Module):
     def __init__(
         self, normalized_shape: int | Sequence[int], eps: float | None = None, elementwise_affine: bool = True
     ):
-        if isinstance(normalized_shape, int | np.integer):
-            normalized_shape = (normalized_shape,)
-        self.normalized_shape, self.eps = tuple(normalized_shape), eps
+        self.normalized_shape, self.eps = sizes("RMSNorm: normalized_shape", normalized_shape), eps
         self.weight = Parameter(np.ones(self.normalized_shape, np.float32)) if elementwise_affine else None
 
     def forward(self, x: Tensor) -> Tensor:
-        before = len(x.shape) - len(self.normalized_shape)
-        if before < 0 or x.shape[before:] != self.normalized_shape:
-            raise ValueError(
-                f"RMSNorm: the last axes of an input of shape {x.shape} must have the sizes {self.normalized_shape}"
-            )
         eps = float(np.finfo(np.promote_types(x.dtype, np.float32)).eps) if self.eps is None else self.eps
-        if len(self.normalized_shape) == 1:
-            return ops.rms_norm(x, self.weight, eps)
-        row = (math.prod(self.normalized_shape),)
-        weight = None if self.weight is None else self.weight.reshape(row)
-        return ops.rms_norm(x.reshape(x.shape[:before] + row), weight, eps).reshape(x.shape)
+        return over_last_axes("RMSNorm", ops.rms_norm, x, self.normalized_shape, self.weight, eps=eps)
 
     def extra_repr(self) -> str:
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.weight is not None}"
+
+
+def over_last_axes(
+    name: str, op: Callable[..., Tensor], x: Tensor, shape: tuple[int, ...], *parameters: Any, eps: float
+) -> Tensor:
+    """Call op(rows, *parameters, eps) for x (..., *shape) and parameters (*shape), whose axes `shape` become one axis.
+    Raises ValueError if the last axes of x are others.
+    """
+    before = len(x.shape) - len(shape)
+    if not shape or before < 0 or x.shape[before:] != shape:
+        raise ValueError(f"{name}: the last axes of an input of shape {x.shape} must have the sizes {shape}")
+    if len(shape) == 1:
+        return op(x, *parameters, eps)
+    flat = [None if parameter is None else ops.reshape(parameter, -1) for parameter in parameters]
+    return op(x.reshape((*x.shape[:before], math.prod(shape))), *flat, eps).reshape(x.shape)
 
 
 def add_and_norm(x: Tensor, residual: Tensor, dropout: Module, norm: Module, *, both: bool = False) -> Any:
