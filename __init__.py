@@ -42,15 +42,4 @@ __all__ = [
     "train",
 ]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "": "autograd models nn tokenizer train",
-        ".autograd": "Parameter Tensor enable_grad grad manual_seed no_grad ops",
-        ".errors": "InputError",
-        ".train.tasks.classification": "Classifier",
-        ".train.tasks.language_modelling": "Writer",
-        ".train.tasks.loading": "load",
-        ".train.tasks.translation": "Paraphraser Summarizer Translator",
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

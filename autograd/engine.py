@@ -366,10 +366,10 @@ def grad(
                 work.found[index] = _run_hooks(origin.hooks, collected.value)
             else:
                 work.found[index] = as_dense(collected.finished(origin.hooks))
-    results = []
+    results: list[Tensor] = []
     for tensor in many_inputs:
         value = work.found.get(targets[_key(tensor.origin)])
-        if any(value is result.data for result in results):  # an input that is given twice
+        if value is not None and any(value is result.data for result in results):  # an input given twice
             value = value.copy()
         results.append(Tensor(array_module(tensor.data).zeros_like(tensor.data)) if value is None else _own(value))
     return results[0] if isinstance(inputs, Tensor) else results

@@ -20,16 +20,4 @@ __all__ = [
     "strategy_of", "training_pairs", "translation_parser", "translation_task", "whole",
 ]  # fmt: skip
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "..arguments": "Parser path positive whole",
-        ".command_line": "check_text results_folder run_main",
-        ".examples": "ExampleRun example_parser example_run load_data parse_example",
-        ".generation": "strategy_of",
-        ".options": "OptionParser length",
-        ".texts": "apply_model",
-        ".training": "changed preset_of",
-        ".translation": "languages training_pairs translation_parser translation_task",
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

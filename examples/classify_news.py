@@ -37,13 +37,13 @@ def main() -> None:
     arguments = parse_arguments()
     preset = cli.preset_of(arguments, models.classifier_preset(arguments.preset, arguments.data))
     data = cli.load_data(train.load_news, arguments.data, descriptions=arguments.descriptions, categories=True)
-    parts = data.labelled(arguments.descriptions)
+    training, valid, held_out = data.labelled(arguments.descriptions)
     unlabelled = train.unlabelled_texts(data) if preset.word_vectors else []
     if unlabelled:
         print(f"word vectors from {len(unlabelled):,} texts, without those of held-out articles")
-    task = train.Classification(*parts[:2], unlabelled, preset=preset, name=TASK)
+    task = train.Classification(training, valid, unlabelled, preset=preset, name=TASK)
     own, cells = stated.ablation_cells(arguments.table, task)
-    texts, labels = [text for text, _ in parts[2]], [label for _, label in parts[2]]
+    texts, labels = [text for text, _ in held_out], [label for _, label in held_out]
 
     def test(classifier: Classifier) -> tuple[dict[str, float], list[str]]:
         predicted = classifier.predict(texts)
@@ -60,7 +60,7 @@ def main() -> None:
         shown["epochs"] = news.epoch_rows(run.folder.metrics(), run.reported), news.EPOCH_COLUMNS
         if run.reported:
             shown["samples"] = news.sample_predictions(classifier.best), news.SAMPLE_COLUMNS
-        shown["models"] = [*news.baselines(*parts), *rows], news.CLASSIFIER_COLUMNS
+        shown["models"] = [*news.baselines(training, valid, held_out), *rows], news.CLASSIFIER_COLUMNS
         if arguments.table == "attention":
             names = attention.names_in(article.description for article in data.train)
             shown |= looked_at(classifier, texts, run.folder, names)

@@ -14,4 +14,4 @@ if TYPE_CHECKING:
 
 __all__ = ["record"]
 
-__getattr__, __dir__ = lazy_names(__name__, {".recording": "record"})
+__getattr__, __dir__ = lazy_names(__name__)

@@ -43,33 +43,4 @@ __all__ = [
     "samples_text", "tokenize", "translation_loss", "unlabelled_texts", "write_results",
 ]  # fmt: skip
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "": "optim",
-        ".callbacks": "Callback EarlyStopping History ProgressBar",
-        ".cells": "markdown_table",
-        ".data.batches": "TokenBatches join_neighbours",
-        ".data.captions": "CAPTION_NAMES caption_pairs load_captions",
-        ".data.files": "iter_lines",
-        ".data.grammar": "build_corpus",
-        ".data.news": "NEWS_NAMES denoising load_news unlabelled_texts",
-        ".data.running_text": "TEXT_NAMES load_text_data",
-        ".data.sources": "Batches",
-        ".data.translation": "data_names load_translation_data",
-        ".distributed": "find_process_group",
-        ".optim.loss_scaling": "HalfPrecision LossScaler",
-        ".optim.optimizers": "SGD Adam AdamW ExponentialAverage Optimizer clip_grad_norm",
-        ".optim.schedules": "Plateau constant cosine linear noam",
-        ".runs.folder": "RunFolder",
-        ".runs.plots": "plot_attention plot_confusion plot_lines plot_losses plot_shares",
-        ".runs.progress": "TrainingStopped",
-        ".runs.results": "checksum write_results",
-        ".tasks.classification": "Classification MeanClassifier",
-        ".tasks.language_modelling": "TOKENIZERS LanguageModelling learn_tokens tokenize",
-        ".tasks.metrics": "Score accuracy bleu chrf confusion_matrix macro_f1 rouge rows_text samples_text",
-        ".tasks.translation": "Translation back_translate round_trips translation_loss",
-        ".trainer": "Trainer",
-        ".updates": "mean_losses",
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -183,7 +183,7 @@ def sum_of_exponentials(row, top):
         numbers, part = row[first : first + _SUMMED], _ZERO
         for j in range(numbers.size):
             part += exponential(numbers[j] - top)
-        total += part
+        total += float(part)
     return _F(total)
 
 
