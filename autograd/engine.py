@@ -136,15 +136,16 @@ class _Pass:
         if value.shape != leaf.data.shape or value.dtype != leaf.data.dtype:
             raise _replaced("backward", leaf, value)
         with leaf_lock:
-            if leaf.grad_or_rows is None:
+            former = leaf.grad_or_rows
+            if former is None:
                 leaf.grad_or_rows = value
-            elif (leaf.grad_or_rows.shape, leaf.grad_or_rows.dtype) != (value.shape, value.dtype):
+            elif former.shape != value.shape or former.dtype != value.dtype:
                 raise RuntimeError(
                     f"backward: a leaf {value.dtype}{list(value.shape)} still has the gradient of its former array, "
-                    f"{leaf.grad_or_rows.dtype}{list(leaf.grad_or_rows.shape)}: set its grad to None first"
+                    f"{former.dtype}{list(former.shape)}: set its grad to None first"
                 )
             else:
-                total = _Gradient(leaf.grad_or_rows, owned=True)
+                total = _Gradient(former, owned=True)
                 total.add(value, owned=True)
                 leaf.grad_or_rows = total.value
                 if is_array(total.value):
@@ -369,7 +370,8 @@ def grad(
     results: list[Tensor] = []
     for tensor in many_inputs:
         value = work.found.get(targets[_key(tensor.origin)])
-        if value is not None and any(value is result.data for result in results):  # an input given twice
+        twice = len(targets) < len(many_inputs) and value is not None
+        if twice and any(value is result.data for result in results):
             value = value.copy()
         results.append(Tensor(array_module(tensor.data).zeros_like(tensor.data)) if value is None else _own(value))
     return results[0] if isinstance(inputs, Tensor) else results

@@ -25,6 +25,7 @@ observer: Any = None
 _new = object.__new__
 _ndarray = np.ndarray
 _PLAIN = (int, float, complex)  # operands that `forward` takes as they are
+_SMALL = 256  # elements of an array that is copied in less time than it takes to find out whether a rule keeps it
 
 
 class Function:
@@ -105,7 +106,8 @@ class Function:
     def __call__(self, *operands: Any) -> Any:
         arrays: list[Any] = []
         origins: list[Origin | None] = []
-        record = scalars = plain = False
+        record = scalars = False
+        plain: tuple[int, ...] = ()  # the positions of arrays of the caller
         numbers = 0
         for operand in operands:
             if isinstance(operand, Tensor):
@@ -121,24 +123,24 @@ class Function:
                     record = True
                     continue
             else:
-                if isinstance(operand, np.generic):
+                if type(operand) is _ndarray and operand.dtype.isnative:
+                    if operand.size <= _SMALL:
+                        operand = operand.copy()  # the caller may fill it again
+                    else:
+                        plain += (len(arrays),)
+                elif isinstance(operand, np.generic):
                     scalars = True
-                elif isinstance(operand, _ndarray):
-                    if type(operand) is not _ndarray or not operand.dtype.isnative:
-                        operand = native(operand)
-                    plain = True
                 elif isinstance(operand, _PLAIN):
                     numbers += 1
                 else:
-                    plain = True
-                    if not is_array(operand):
-                        if isinstance(operand, list | tuple) and _holds_tensors(operand):
-                            return self(*map(_stacked, operands))
-                        operand = as_array(operand, f"{self.name}: operands")
+                    if isinstance(operand, list | tuple) and _holds_tensors(operand):
+                        return self(*map(_stacked, operands))
+                    operand = native(operand) if is_array(operand) else as_array(operand, f"{self.name}: operands")
+                    plain += (len(arrays),)
                 arrays.append(operand)
             origins.append(None)
-        if numbers and numbers == len(arrays):  # Python's own arithmetic has other rules
-            arrays = [as_array(number, self.name) for number in arrays]
+        if numbers and not record and numbers == len(arrays):
+            arrays = [as_array(x, self.name) for x in arrays]  # Python's own arithmetic has other rules
         if scalars:
             weaken(arrays)
         if record:
@@ -155,10 +157,10 @@ class Function:
                     f"{self.name}: a Function object can be called only once; create a new object for each call"
                 )
             if plain and (self._saved or self.kept):
-                self._copy_kept(operands, arrays)
+                self._copy_kept(plain, arrays)
             self.number = next(call_numbers)
             self.inputs = origins
-            self._identities = list(map(id, arrays))
+            self._identities = [id(arrays[0]), id(arrays[1])] if len(arrays) == 2 else list(map(id, arrays))
         elif plain and grad_enabled.get():  # a later call may be recorded and keep the result
             output = tuple(_apart(x, arrays) for x in output) if type(output) is tuple else _apart(output, arrays)
         if type(output) is not tuple:
@@ -166,17 +168,16 @@ class Function:
         self.output_count = len(output)
         return tuple([self._wrap(array, slot, record) for slot, array in enumerate(output)])
 
-    def _copy_kept(self, operands: Sequence[Any], arrays: list[Any]) -> None:
+    def _copy_kept(self, plain: tuple[int, ...], arrays: list[Any]) -> None:
         """Copy the plain arrays that the backward rule keeps: the caller may fill a buffer again. (Tensors are not
         copied: the engine notices their changes.)
         """
-        held = [*(self._saved or ()), *self.kept]
-        for i, operand in enumerate(operands):
-            array = arrays[i]
-            if not isinstance(operand, (Tensor, *_PLAIN)) and any(value is array for value in held):
-                arrays[i] = array.copy()
-                held = [arrays[i] if value is array else value for value in held]
-        count = len(self._saved or ())
+        count, held = len(self._saved or ()), [*(self._saved or ()), *self.kept]
+        for position in plain:
+            array = arrays[position]
+            if any(value is array for value in held):
+                arrays[position] = array.copy()
+                held = [arrays[position] if value is array else value for value in held]
         self._saved, self.kept = tuple(held[:count]), tuple(held[count:])
 
     def _wrap(self, array: Any, slot: int, record: bool) -> Tensor:
@@ -363,7 +364,10 @@ def unbroadcast(gradient: Any, shape: tuple[int, ...]) -> Any:
 
 def _apart(array: Any, operands: list[Any]) -> Any:
     """Return the result of a call that is not recorded, in memory of its own: not a view of the caller's arrays."""
-    if getattr(array, "base", None) is None and not any(array is operand for operand in operands):
+    if getattr(array, "base", None) is None:
+        for operand in operands:
+            if array is operand:
+                return array.copy()
         return array
     return array.copy() if any(is_array(x) and overlap(array, x) for x in operands) else array
 

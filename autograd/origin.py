@@ -102,6 +102,8 @@ _previous: ContextVar[Any] = ContextVar("previous", default=None)
 class Switch(BlockDecorator):
     """Context manager and decorator: set a variable of the thread, or of the asynchronous task, within the block."""
 
+    _setting: tuple[ContextVar[bool], bool]
+
     def __init__(self, variable: ContextVar[bool], value: bool) -> None:
         self._setting = variable, value
 
@@ -120,15 +122,16 @@ class Switch(BlockDecorator):
 
 
 class no_grad(Switch):  # noqa: N801  (reads as a statement: `with no_grad():`)
-    """Context manager and decorator: do not record operations within the block, in this thread
-    and asynchronous task."""
+    """Context manager and decorator: do not record operations within the block, in this thread and task."""
 
-    def __init__(self) -> None:
-        super().__init__(grad_enabled, False)
+    _setting = grad_enabled, False
+
+    def __init__(self) -> None: ...
 
 
 class enable_grad(Switch):  # noqa: N801
     """Context manager and decorator: record operations within the block, even inside `no_grad`."""
 
-    def __init__(self) -> None:
-        super().__init__(grad_enabled, True)
+    _setting = grad_enabled, True
+
+    def __init__(self) -> None: ...

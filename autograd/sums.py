@@ -27,23 +27,23 @@ def summed(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     The rounding error for an array on the CPU is a few ulps of the sum of the absolute values, however many elements
     are added and in whichever order they are in memory. CuPy's sums on a GPU are of this kind already.
     """
-    if is_array(x) and x.dtype == np.float16:
-        return summed(x.astype(np.float32), axis, keepdims).astype(np.float16)
-    if type(x) is not np.ndarray or x.dtype.kind != "f" or _is_pairwise(x, axis):
+    if type(x) is not np.ndarray or x.dtype.char not in "fd":
+        if is_array(x) and x.dtype == np.float16:
+            return summed(x.astype(np.float32), axis, keepdims).astype(np.float16)
         return x.sum(axis=axis, keepdims=keepdims)
+    flags = x.flags
+    if (
+        # NumPy's own sum runs along the memory, or adds few numbers.
+        (axis is None and flags.forc)
+        or (flags.c_contiguous and (axis == -1 or axis == x.ndim - 1 or (axis == 0 and x.shape[:1] <= (BLOCK,))))
+    ):
+        return np.add.reduce(x, axis, None, None, keepdims)
     if x.size <= FEW:
-        return x.sum(axis=axis, keepdims=keepdims, dtype=np.float64).astype(x.dtype)
+        return np.add.reduce(x, axis, np.float64, None, keepdims).astype(x.dtype)
     axes = tuple(range(x.ndim)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
     for one in sorted(axes, key=lambda one: _stride(x, one), reverse=True):
         x = _sum_along(x, one)
     return x if keepdims else x.squeeze(axes)
-
-
-def _is_pairwise(x: np.ndarray, axis: Any) -> bool:
-    """Return whether NumPy's own sum over `axis` runs along the memory."""
-    if x.flags.c_contiguous:
-        return axis is None or axis == -1 or axis == x.ndim - 1
-    return axis is None and x.flags.f_contiguous
 
 
 def _stride(x: np.ndarray, axis: int) -> float:

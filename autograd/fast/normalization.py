@@ -39,7 +39,7 @@ class Normalization(QuickImplementation):
         arrays = rows, past, keep_mask, scale, weight, bias, wide.type(self.eps), sums, x_hat, rstd, rows_of(out)
         with np.errstate(over="ignore", invalid="ignore"):
             parallel_for(np, len(rows), partial(self.normalize, *arrays), cost=1.2 * rows.shape[1])
-        if not rstd.all():  # squares of some rows overflowed
+        if np.count_nonzero(rstd) < len(rstd):  # squares of some rows overflowed
             large = np.flatnonzero(rstd[:, 0] == 0)
             z = rows[large].astype(wide)
             if past is not None:

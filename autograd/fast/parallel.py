@@ -21,6 +21,7 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from queue import SimpleQueue
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,8 @@ from ..backend import blas_of_numpy, openblas_function
 PART_NS = 1e5
 #: Multiply-adds of a matrix product that one core does in a nanosecond; (m, k) by (k, n) takes m k n of them.
 FLOPS = 50
-#: BLAS uses one thread for products with fewer multiplications: its own limits are 2^18, and 9,216 for a vector.
-MIN_SHARED, MIN_SHARED_VECTOR = 1 << 17, 1 << 13
+#: BLAS uses one thread for products with at most so many multiplications; its own limit for a vector is 9,216.
+MIN_SHARED, MIN_SHARED_VECTOR = 1 << 18, 1 << 13
 
 Body = Callable[[int, int], None]
 
@@ -64,7 +65,7 @@ class _Job:
 
     def help(self) -> None:
         """Compute parts in a worker thread, where no interrupts occur: Python handles signals in the main thread."""
-        me = threading.get_ident()
+        me = get_ident()
         self.helpers.add(me)  # before it takes a part, so that `end` waits for this worker or has left no part
         try:
             self.context.copy().run(self.work)
@@ -97,10 +98,10 @@ def _inboxes(count: int) -> list[SimpleQueue[_Job]]:
     return _workers[:count]
 
 
+# A call in a thirtieth of the time where a processor has many cores, not in older versions, returns the former number.
+_exchange = openblas_function("set_num_threads_local")
 _get_blas_threads = openblas_function("get_num_threads")
-_set_blas_threads = openblas_function("set_num_threads", None)
-# The same in a thirtieth of the time where a processor has many cores; not in older versions.
-_set_quickly = openblas_function("set_num_threads_local") or _set_blas_threads
+_set_blas_threads = _exchange or openblas_function("set_num_threads", None)
 _threads = max(blas_of_numpy().threads, 1) if _set_blas_threads else 1
 
 
@@ -116,29 +117,29 @@ class _OneBlasThread:
         self.inside: set[int] = set()
 
     def __enter__(self) -> None:
-        if _set_quickly is None or _get_blas_threads is None:
+        if _set_blas_threads is None or _get_blas_threads is None or (not self.inside and _get_blas_threads() == 1):
             return
         with self.lock:
             if not self.inside:
                 self.before = _get_blas_threads()
-            self.inside.add(threading.get_ident())
-            _set_quickly(1)
+            self.inside.add(get_ident())
+            _set_blas_threads(1)
 
     def __exit__(self, *exception: object) -> None:
-        if _set_quickly is None:
+        if not self.inside:  # BLAS had one thread before
             return
-        me = threading.get_ident()
+        me = get_ident()
         with self.lock:
-            if self.inside <= {me}:
-                _set_quickly(self.before)
+            if len(self.inside) == 1 and me in self.inside and _set_blas_threads is not None:
+                _set_blas_threads(self.before)
             self.inside.discard(me)
 
     def forked(self) -> None:
         """Restore the number in a forked child: the other threads, which may be in a block, don't exist there."""
         self.lock = threading.RLock()
-        if self.inside and _set_quickly is not None:
+        if self.inside and _set_blas_threads is not None:
             self.inside.clear()
-            _set_quickly(self.before)
+            _set_blas_threads(self.before)
 
 
 one_blas_thread = _OneBlasThread()
@@ -176,10 +177,12 @@ def parallel_jobs(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
     """Run several independent jobs (count, body, cost) on threads, as `parallel_for` runs one.
     Each thread runs one part of each job.
     """
-    price, most = sum(count * cost for count, _, cost in jobs), max((count for count, _, _ in jobs), default=0)
+    price = most = dearest = 0.0
+    for count, _, cost in jobs:
+        price, most, dearest = price + count * cost, max(most, count), max(dearest, count * cost)
     threads = get_num_threads() if xp is np else 1
-    parts = max(min(threads, most, int(price / PART_NS)), 1)
-    if parts > 1 or (price * FLOPS > MIN_SHARED and xp is np):
+    parts = max(min(threads, int(most), int(price / PART_NS)), 1)
+    if parts > 1 or (dearest * FLOPS > MIN_SHARED + 1 and xp is np):
         with one_blas_thread:
             _run_parts(jobs, parts)
     else:

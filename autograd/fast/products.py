@@ -24,7 +24,7 @@ def divided_product(x: Any, y: Any, out: Any = None) -> Any:
     if multiplications < MIN_SHARED_VECTOR or not isinstance(x, np.ndarray) or not isinstance(y, np.ndarray):
         return x @ y if out is None else array_module(x, y).matmul(x, y, out=out)
     rows, columns = x.shape[-2], y.shape[-1]
-    if multiplications < MIN_SHARED and min(rows, columns) > 1:
+    if multiplications <= MIN_SHARED and min(rows, columns) > 1:
         return np.matmul(x, y, out=out)
     if multiplications < MIN_DIVIDED:
         with one_blas_thread:

@@ -32,14 +32,16 @@ class LayerNorm(Function):
 
     def normalized(self, x):
         x = widened(x)
-        with np.errstate(over="ignore", invalid="ignore"):  # see `unit_of_large_rows`
-            centred = x - row_mean(x)
-            r = 1 / array_module(x).sqrt(row_mean(centred * centred) + self.eps)
-        unit = unit_of_large_rows(x, r)
-        if unit is not None:
+        try:
+            with np.errstate(over="raise", invalid="ignore"):
+                centred = x - row_mean(x)
+                r = 1 / array_module(x).sqrt(row_mean(centred * centred) + self.eps)
+        except FloatingPointError:  # squares of some rows overflowed
+            unit = unit_of_rows(x)
             centred = x / unit - row_mean(x / unit)
             r = 1 / array_module(x).sqrt(row_mean(centred * centred) + eps_in(unit, self.eps))
-        return centred * r, r if unit is None else r / unit
+            return centred * r, r / unit
+        return centred * r, r
 
     def backward(self, g):
         x, weight, _ = self.saved
@@ -49,15 +51,12 @@ class LayerNorm(Function):
         return dx, summed(g * x_hat, rows), summed(g, rows)
 
 
-def unit_of_large_rows(x: Any, r: Any) -> Any:
-    """Return a power of two for each row, of its largest element where squares of the row overflowed, so that its r is
-    0, and 1 elsewhere; None if there is no such row. Rows on a GPU are not looked at.
+def unit_of_rows(x: Any) -> Any:
+    """Return a power of two for each row of an array, or a Tensor, that is not on a GPU: its largest element, at least
+    1. Squares of a row in this unit don't overflow, and have the same digits.
     """
-    x, r = array_of(x), array_of(r)
-    if not isinstance(r, np.ndarray) or r.all():
-        return None
-    top = np.abs(x).max(axis=-1, keepdims=True)
-    return np.exp2(np.floor(np.log2(np.where((r == 0) & np.isfinite(top), top, 1)))).astype(x.dtype)
+    top = np.abs(array_of(x)).max(axis=-1, keepdims=True)
+    return np.exp2(np.floor(np.log2(np.where((top > 1) & np.isfinite(top), top, 1)))).astype(x.dtype)
 
 
 def eps_in(unit: Any, eps: float) -> Any:
@@ -159,13 +158,13 @@ class RMSNorm(Function):
 
     def inverse_rms(self, x):
         wide = widened(x)
-        with np.errstate(over="ignore"):  # see `unit_of_large_rows`
-            r = 1.0 / array_module(x).sqrt(row_mean(wide * wide) + self.eps)
-        unit = unit_of_large_rows(wide, r)
-        if unit is None:
-            return r
-        wide = wide / unit
-        return 1.0 / array_module(x).sqrt(row_mean(wide * wide) + eps_in(unit, self.eps)) / unit
+        try:
+            with np.errstate(over="raise"):
+                return 1.0 / array_module(x).sqrt(row_mean(wide * wide) + self.eps)
+        except FloatingPointError:  # squares of some rows overflowed
+            unit = unit_of_rows(wide)
+            wide = wide / unit
+            return 1.0 / array_module(x).sqrt(row_mean(wide * wide) + eps_in(unit, self.eps)) / unit
 
     def backward(self, g):
         x, *weight = self.saved
