@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .backend import array_module, is_array, native
+from .backend import array_module, device_of, is_array, native
 from .changes import changes
 from .function import Function
 from .origin import Leaf, Origin, enable_grad, graph_of, leaf_lock, no_grad
@@ -130,19 +130,21 @@ class _Pass:
     def deliver(self, origin: Leaf) -> None:
         """Add the collected gradient to its leaf's `grad`."""
         collected, leaf = self.leaves.pop(origin), origin.tensor()
-        if leaf is None:  # the tensor, and with it its `grad`, was freed
+        if leaf is None and not origin.hooks:
             return
         value = collected.finished(origin.hooks)
-        if value.shape != leaf.data.shape or value.dtype != leaf.data.dtype:
+        if leaf is None:  # the tensor, and with it its `grad`, was freed
+            return
+        if value.shape != leaf.data.shape or value.dtype != leaf.data.dtype or not _one_device(value, leaf.data):
             raise _replaced("backward", leaf, value)
         with leaf_lock:
             former = leaf.grad_or_rows
             if former is None:
                 leaf.grad_or_rows = value
-            elif former.shape != value.shape or former.dtype != value.dtype:
+            elif former.shape != value.shape or former.dtype != value.dtype or not _one_device(former, value):
                 raise RuntimeError(
-                    f"backward: a leaf {value.dtype}{list(value.shape)} still has the gradient of its former array, "
-                    f"{former.dtype}{list(former.shape)}: set its grad to None first"
+                    f"backward: a leaf {_form(value)} still has the gradient of its former array, {_form(former)}: set "
+                    "its grad to None first"
                 )
             else:
                 total = _Gradient(former, owned=True)
@@ -325,8 +327,20 @@ def backward(
 def _replaced(caller: str, leaf: Tensor, gradient: Any) -> RuntimeError:
     return RuntimeError(
         f"{caller}: a leaf's array was replaced between the forward and the backward pass: it is now "
-        f"{leaf.dtype}{list(leaf.shape)}, but the gradient is {gradient.dtype}{list(gradient.shape)}"
+        f"{_form(leaf.data)}, but the gradient is {_form(gradient)}"
     )
+
+
+def _one_device(x: Any, y: Any) -> bool:
+    return type(x) is type(y) is np.ndarray or _device(x) == _device(y)
+
+
+def _device(x: Any) -> str:
+    return device_of(x.rows if isinstance(x, RowGradient) else x)
+
+
+def _form(x: Any) -> str:
+    return f"{x.dtype}{list(x.shape)} on {_device(x)}"
 
 
 def grad(

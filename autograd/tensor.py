@@ -257,6 +257,11 @@ class Tensor(Operators, TorchNames, NumPyHabits):
         """
         self._refuse_to_lose_gradient("setting elements of", "set them", "x * 1, or use setitem(x, index, value)")
         if self.requires_grad and self.is_leaf:
+            if isinstance(self.data, np.ndarray) and not self.data.flags.writeable:
+                raise RuntimeError(
+                    "the array of this tensor is read-only, since it is also that of a recorded result, for example: "
+                    "change a copy, such as y.detach().copy()"
+                )
             self.data[_ops.indexing.plain_index(index, self)] = array_of(value)
             self.mark_changed()
         else:

@@ -84,8 +84,8 @@ class Std(Root):
 
     def backward(self, g):
         x, std, g = self.saved_root(g)
-        scaled = g / std / _divisor(self.axis, x.shape, self.ddof)
-        return spread(scaled, self.axis, x.shape) * (x - self.mean(x))
+        g, std = (spread(each, self.axis, x.shape) for each in (g / _divisor(self.axis, x.shape, self.ddof), std))
+        return g * ((x - self.mean(x)) / std)  # g / std may overflow
 
     def mean(self, x):
         return summed(x, self.axis, keepdims=True) / (count(self.axis, x.shape) or np.nan)

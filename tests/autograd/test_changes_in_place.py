@@ -250,6 +250,18 @@ def test_an_augmented_assignment_changes_the_tensor_of_a_loop_or_is_refused() ->
         kept["result"] -= 1
 
 
+def test_a_leaf_on_the_array_of_a_result_says_why_it_can_not_be_changed() -> None:
+    y = Tensor(np.ones(2), requires_grad=True) * 2
+    leaf = y.detach().requires_grad_()
+    for change in (lambda: leaf.__iadd__(1), lambda: leaf.__setitem__(0, 3.0)):
+        with no_grad(), pytest.raises(RuntimeError, match=r"read-only, since it is also .* y\.detach\(\)\.copy\(\)"):
+            change()
+    copied = y.detach().copy().requires_grad_()
+    with no_grad():
+        copied += 1
+    assert copied.data.tolist() == [3, 3]
+
+
 def test_an_augmented_assignment_keeps_shape_and_dtype() -> None:
     x = Tensor(np.ones(2, np.float16))
     x += np.ones(2)
@@ -266,7 +278,7 @@ def test_a_replaced_array_of_another_form_is_refused() -> None:
     x = leaf([1.0, 2.0])
     y = (x * x).sum()
     x.data = np.zeros(3)
-    message = r"array was replaced .* it is now float64\[3\], but the gradient is float64\[2\]"
+    message = r"array was replaced .* it is now float64\[3\] on cpu, but the gradient is float64\[2\]"
     with pytest.raises(RuntimeError, match=message):
         grad(y, x, retain_graph=True)
     with pytest.raises(RuntimeError, match=message):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from handloom.autograd import Function, Tensor, enable_grad, grad, is_grad_enabled, no_grad, ops
+from handloom.autograd.backend import device_of, to_device
 from tests.support.derivatives import leaf
 
 # -- graphs of every form ------------------------------------------------------------------------------------------
@@ -381,3 +382,18 @@ def test_a_gradient_is_not_added_to_the_gradient_of_a_former_array(array: np.nda
     x.grad = None
     (x * x).sum().backward()
     assert x.grad.dtype == array.dtype
+
+
+def test_a_gradient_does_not_reach_a_leaf_that_has_moved_to_another_device(cuda) -> None:
+    """Neither a leaf that moved between forward and backward, nor a gradient from before it moved."""
+    x = Tensor(np.ones(3, np.float32), requires_grad=True)
+    (x * x).sum().backward()
+    out = (x * x).sum()
+    x.data = to_device(x.data, "cuda")
+    with pytest.raises(RuntimeError, match=r"replaced between .* now float32\[3\] on cuda.* on cpu"):
+        out.backward()
+    with pytest.raises(RuntimeError, match=r"still has the gradient of its former array, float32\[3\] on cpu: set"):
+        (x * x).sum().backward()
+    x.grad = None
+    (x * x).sum().backward()
+    assert device_of(x.grad).startswith("cuda")

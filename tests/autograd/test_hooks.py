@@ -17,6 +17,16 @@ def test_a_leafs_hook_sees_the_whole_gradient_once() -> None:
     np.testing.assert_array_equal(seen[1], [2.0, 2.0])  # the gradient of this pass, not the accumulated gradient
 
 
+def test_the_hook_of_a_leaf_that_no_variable_holds_any_more_is_called() -> None:
+    x = leaf([1.0, 2.0])
+    seen: list[np.ndarray] = []
+    x.register_hook(lambda g: seen.append(g.copy()))
+    loss = (x * 3).sum()
+    del x
+    loss.backward()
+    np.testing.assert_array_equal(seen, [[3.0, 3.0]])
+
+
 def test_a_results_hook_sees_the_whole_gradient_before_it_goes_on() -> None:
     x = leaf([1.0, 2.0])
     y = x * 3

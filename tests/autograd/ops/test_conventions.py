@@ -274,6 +274,32 @@ def _() -> None:
     assert grad(ops.gelu(large, "tanh"), large, np.ones(2, np.float16)).data.tolist() == [1, 1]
 
 
+@row("`tanh`, `sigmoid`, `gelu`, `softmax` and losses where they saturate")
+def _() -> None:
+    x = Tensor(np.array([-12.0], np.float32), requires_grad=True)
+    assert 0 <= grad(ops.tanh(x), x).item() <= 2.0**-22  # exactly 1.5e-10
+    assert abs(ops.gelu(x).item()) <= 12 * 2.0**-22
+    rare = ops.cross_entropy(np.array([[0, 30]], np.float32), [1]).item()
+    assert 0 <= rare <= 2.0**-19  # exactly 9e-14
+
+
+@row("an intermediate number beyond the range of the dtype: scores and logits, or a product in a gradient")
+def _() -> None:
+    q, k = np.full((1, 1, 1, 1), 1e30, np.float32), np.full((1, 1, 2, 1), -1e30, np.float32)
+    x = Tensor(np.array([1e30, -1e3], np.float32), requires_grad=True)
+    with np.errstate(all="ignore"):
+        for out in (ops.attention(q, k, k), ops.attention(q, k, k, mask=np.ones((1, 2), bool))):
+            assert np.nan_to_num(out.item()) == 0
+        assert np.isnan(grad(ops.glu(x), x, np.full(1, 1e10, np.float32)).data[1])
+
+
+@row("`layer_norm`, `rms_norm`, `std`, `norm` of rows whose squares are beyond the range of the dtype")
+def _() -> None:
+    x, one = np.array([[1e20, -1e20], [3e38, 3e37]], np.float32), np.ones(2, np.float32)
+    for op in (lambda x: ops.layer_norm(x, one, one * 0), ops.rms_norm, lambda x: ops.std(x, axis=1)):
+        np.testing.assert_allclose(op(x).data, op(x.astype(np.float64)).data, rtol=1e-6)
+
+
 @row("sums along any axis")
 def _() -> None:
     x = np.full((1 << 16, 4), 0.1, np.float32)

@@ -1,6 +1,7 @@
 """For all float16 numbers, up to 65,504, every op gives the rounded float32 result of the same numbers.
 
-If the float32 result fits into float16, no intermediate result may be NaN or infinite or warn of an overflow.
+If the float32 result fits into float16, no intermediate result may be NaN or infinite or warn of an overflow. For
+float32 numbers from 1e-36 to 1e36, values and gradients are those in float64.
 """
 
 import zlib
@@ -229,6 +230,86 @@ def test_rows_of_any_magnitude(name: str, exponents: list[float], features: int,
         wrong = np.abs(ours - exact) > 2e-5 * scale + 1e-38
         wrong &= np.abs(exact) < 1e38
         assert not wrong.any(), (which, ours[wrong][:3], exact[wrong][:3])
+
+
+# Ops whose result or gradient has factors or terms that may overflow although it does not: scores and logits, products
+# of three, and a gate times a large number. Their numbers are between 2^-n and 2^n; those of other ops reach 2^+-118.
+EXPONENTS_32 = {"prod": 12, "attention": 18, "linear_cross_entropy": 18, "layer_norm": 60, "residual_layer_norm": 40}
+EXPONENTS_32 |= dict.fromkeys((*GATES, "matmul", "linear", "linear_activation", "inner", "dot", "einsum", "outer", "tensordot"), 30)
+EXPONENTS_32 |= dict.fromkeys(("divide", "rms_norm", "var", "mse_loss", "hypot", "power"), 40)
+EXPONENTS_32 |= {"binary_cross_entropy_with_logits": 20, "cross_entropy": 40, "nll_loss": 40, "arctanh": 20}
+# In these, numbers of the size of the inputs times the output gradient cancel: where a sigmoid saturates, for example.
+CANCELLING = {"attention", "cross_entropy", "linear_cross_entropy", "binary_cross_entropy_with_logits", "layer_norm"}
+CANCELLING |= {"residual_layer_norm", "rms_norm", "softmax", "log_softmax", "sigmoid", "tanh", "expm1", *GATES, "gelu", "silu"}
+
+
+class WholeFloat32(WholeRange):
+    """Draw float32 numbers that are all of one magnitude, or of magnitudes that differ by up to 2^60."""
+
+    def array(self, shape: tuple[int, ...], low: float = -2.0, high: float = 2.0, avoid: Sequence[float] = ()) -> Any:
+        if low >= 0 and high <= 1:
+            return super().array(shape, low, high)
+        middle, spread = self.rng.uniform(self.lowest, self.highest), self.rng.choice([0, 2, 30])
+        size = 2.0 ** np.clip(middle + self.rng.uniform(-spread, spread, shape), self.lowest, self.highest)
+        return np.asarray(size * np.where((self.rng.random(shape) < 0.5) & (low < 0), -1, 1), self.dtype)
+
+
+def changed(spec: OpSpec, sample: Sample, change: Any, size: float) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return values and gradients for arrays to which `change` is applied. Output gradients are of this size."""
+
+    def fit(value: Any) -> Any:
+        return change(value) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
+
+    leaves, results = called(
+        spec.function, [fit(a) for a in sample.args], sample.differentiable or (),
+        {key: fit(value) for key, value in sample.kwargs.items()},
+    )  # fmt: skip
+    rng = np.random.default_rng(0)
+    outputs = [out for out in results if out.dtype.kind == "f"]
+    recorded = [out for out in outputs if out.requires_grad]
+    cotangents = [fit((size * rng.uniform(-2, 2, out.shape)).astype(np.float32)) for out in recorded]
+    gradients = grad(recorded, leaves, cotangents) if recorded else []
+    return [out.data for out in outputs], [g.data for g in gradients]
+
+
+def largest_product(sample: Sample) -> float:
+    """Return the product of the largest elements, at least 1 each, of all arrays."""
+    arrays = [a for a in (*sample.args, *sample.kwargs.values()) if isinstance(a, np.ndarray) and a.dtype.kind == "f"]
+    return float(np.prod([max(np.abs(a).max(initial=0), 1) for a in arrays], dtype=np.float64))
+
+
+@pytest.mark.search
+@given(st.sampled_from(sorted(CATALOGUE)), st.integers(0, 1 << 30), st.booleans())
+@settings(deadline=None)
+def test_float32_is_float64_rounded(name: str, seed: int, plainly: bool) -> None:
+    """Values and gradients of every op differ from those in float64 by what rounding the inputs changes, or by the
+    rounding of the largest element.
+    """
+    rng, spec = np.random.default_rng([zlib.crc32(name.encode()), seed]), CATALOGUE[name]
+    draw = WholeFloat32.seeded(rng, np.float32)
+    draw.highest = EXPONENTS_32.get(name, 118)
+    draw.lowest = -draw.highest
+    with np.errstate(all="ignore"), plain(plainly):
+        sample = spec.draw(draw)
+        if not all(np.isfinite(a).all() for a in sample.args if isinstance(a, np.ndarray) and a.dtype.kind == "f"):
+            return
+        size = 2.0 ** rng.uniform(-30, 30)
+        found = changed(spec, sample, lambda a: a, size)
+        truth = changed(spec, sample, lambda a: a.astype(np.float64), size)
+        nearby = [
+            changed(spec, sample, lambda a: a * (1 + 2.0**-23 * rng.uniform(-1, 1, a.shape)), size) for _ in range(3)
+        ]
+        for kind, (ours, exact) in enumerate(zip(found, truth, strict=True)):
+            for number, (a, b) in enumerate(zip(ours, exact, strict=True)):
+                moved = np.max([np.abs(other[kind][number] - b) for other in nearby], axis=0)
+                fits = (np.abs(b) < 1e36) & np.isfinite(moved)
+                largest = np.abs(b[fits]).max(initial=0)
+                if name in CANCELLING:
+                    largest = max(largest, largest_product(sample) * max(size, 1))
+                wrong = fits & ~(np.abs(a - b) <= 200 * moved + 1e-4 * np.abs(b) + 1e-5 * largest + 1e-34)
+                assert not wrong.any(), f"{name} {kind} {number}: {a[wrong][:3]}, not {b[wrong][:3]}, {sample}"
+            if any((np.abs(b) >= 1e36).any() for b in exact):
+                return  # a value that overflows has no meaningful gradient
 
 
 @pytest.mark.parametrize("value", [1e-25, 1e19, 3e38, 1e-200, 1e200])
