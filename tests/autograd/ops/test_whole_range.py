@@ -235,12 +235,14 @@ def test_rows_of_any_magnitude(name: str, exponents: list[float], features: int,
 # Ops whose result or gradient has factors or terms that may overflow although it does not: scores and logits, products
 # of three, and a gate times a large number. Their numbers are between 2^-n and 2^n; those of other ops reach 2^+-118.
 EXPONENTS_32 = {"prod": 12, "attention": 18, "linear_cross_entropy": 18, "layer_norm": 60, "residual_layer_norm": 40}
-EXPONENTS_32 |= dict.fromkeys((*GATES, "matmul", "linear", "linear_activation", "inner", "dot", "einsum", "outer", "tensordot"), 30)
+PRODUCTS = ("matmul", "linear", "linear_activation", "inner", "dot", "einsum", "outer", "tensordot")
+EXPONENTS_32 |= dict.fromkeys((*GATES, *PRODUCTS), 30)
 EXPONENTS_32 |= dict.fromkeys(("divide", "rms_norm", "var", "mse_loss", "hypot", "power"), 40)
 EXPONENTS_32 |= {"binary_cross_entropy_with_logits": 20, "cross_entropy": 40, "nll_loss": 40, "arctanh": 20}
 # In these, numbers of the size of the inputs times the output gradient cancel: where a sigmoid saturates, for example.
 CANCELLING = {"attention", "cross_entropy", "linear_cross_entropy", "binary_cross_entropy_with_logits", "layer_norm"}
-CANCELLING |= {"residual_layer_norm", "rms_norm", "softmax", "log_softmax", "sigmoid", "tanh", "expm1", *GATES, "gelu", "silu"}
+CANCELLING |= {"residual_layer_norm", "rms_norm", "softmax", "log_softmax", "sigmoid", "tanh", "expm1", "gelu", "silu"}
+CANCELLING |= set(GATES)
 
 
 class WholeFloat32(WholeRange):
