@@ -77,25 +77,32 @@ def join_text(pieces: list[str], translations: Iterable[str]) -> str:
 
 
 _NUMBER = regex.compile(r"\d++(?:[.,:]\d++)*+")
-_TIME = regex.compile(r"\s*(?:Uhr\b|o['’]clock|[ap]\.?\s?m\b)")  # languages count hours differently
+_TIME = regex.compile(r"\s*(?:Uhr\b|o['’]clock|[ap]\.?\s?m\b)")
+_MINUTES = regex.compile(r"(?<![\d.:])(\d?\d)[:.]([0-5]\d)(?![\d:])")
 _SPELLED = 12  # numbers up to twelve are often written as words
 
 
 def missing_numbers(source: str, output: str) -> list[str]:
     """Return the numbers above twelve, and those with separators, in `source` that `output` does not have. Separators
-    may differ.
+    may differ, and so may the hour of a time by twelve, or the whole time if it is written in words.
 
     >>> missing_numbers("Das Zimmer 723 kostet 1.088,50 Euro.", "The room costs 1,088.50 euros.")
     ['723']
+    >>> missing_numbers("Um 14:30 Uhr", "At 1:30 p.m.")
+    ['14:30']
     """
     given = {_digits(found[0]) for found in _NUMBER.finditer(output)}
-    wanted = [found[0] for found in _NUMBER.finditer(source) if not _TIME.match(source, found.end())]
-    large = [number for number in wanted if len(number) > 2 or int(number) > _SPELLED]
-    return [
-        number
-        for number in large
-        if _digits(number) not in given and not given.issuperset(regex.findall(r"\d+", number))
-    ]
+    clock = {(int(hour) % 12, minute) for hour, minute in _MINUTES.findall(output)}
+    missing = []
+    for found in _NUMBER.finditer(source):
+        number, time = found[0], _MINUTES.fullmatch(found[0])
+        if _TIME.match(source, found.end()):
+            lost = bool(time and clock) and (int(time[1]) % 12, time[2]) not in clock
+        else:
+            parts = {_digits(number)}, set(regex.findall(r"\d+", number))
+            lost = (len(number) > 2 or int(number) > _SPELLED) and not any(map(given.issuperset, parts))
+        missing += [number] if lost else []
+    return missing
 
 
 def _digits(number: str) -> str:

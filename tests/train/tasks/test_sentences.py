@@ -83,6 +83,8 @@ def test_each_sentence_of_a_text_is_translated(translator: Translator) -> None:
         ("Ich habe 2 Brüder und 12 Tanten.", "I have two brothers and twelve aunts.", []),
         ("Um 15 Uhr, um 15.30 Uhr", "At 3 p.m., at half past three", []),
         ("It is 15:45 o'clock or 3 p.m.", "Es ist Viertel vor vier", []),
+        ("Um 14:30 Uhr und um 9.15 Uhr", "At 1:30 p.m. and at 9:15", ["14:30"]),
+        ("At 2:30 p.m. and 12:05 a.m.", "Um 14:30 Uhr und um 0.05 Uhr", []),
         ("15 Uhren, 007", "watches", ["15", "007"]),
         ("Seit 1990, " + "9" * 5000, "since 1990", ["9" * 5000]),
         ("٤٤ und 44", "44", []),
