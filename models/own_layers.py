@@ -11,12 +11,10 @@ from ..nn.module import replaced_methods
 from ..nn.positional import NoPositions, PositionScores
 from ..nn.recurrent import Recurrent
 
-_LINEAR = ("linear1", "linear2", "out_proj", "output", "copy_gate", "pooler")
-_EMBEDDINGS = ("embedding", "source_embedding", "target_embedding", "token_types", "logits")
 #: The classes that handloom's models have under these names; a layer in a stack has a number.
 _KINDS: dict[str, tuple[type[nn.Module], ...]] = {
-    **dict.fromkeys(_LINEAR, (nn.Linear,)),
-    **dict.fromkeys(_EMBEDDINGS, (nn.Embedding,)),
+    **dict.fromkeys(("linear1", "linear2", "out_proj", "output", "copy_gate", "pooler"), (nn.Linear,)),
+    **dict.fromkeys(("embedding", "source_embedding", "target_embedding", "token_types", "logits"), (nn.Embedding,)),
     **dict.fromkeys(("self_attn", "multihead_attn"), (nn.MultiHeadAttention,)),
     **dict.fromkeys(("norm", "norm1", "norm2", "norm3", "embedding_norm"), (nn.LayerNorm, nn.RMSNorm)),
     **dict.fromkeys(("dropout", "dropout1", "dropout2", "dropout3", "token_dropout"), (nn.Dropout,)),

@@ -268,21 +268,16 @@ class Seq2SeqTransformer(nn.Module):
         with no_grad():
             memory, lengths = self.encode(source, source_lengths)
         lengths = to_device(lengths, "cpu") if is_array(lengths) else np.asarray(lengths)
-        sizes: dict[str, Any] = {
-            "positions": self.config.max_length,
-            "suggested_lengths": 2 * lengths.astype(np.int64) + 10,
-        }
+        longest = {"positions": self.config.max_length, "suggested_lengths": 2 * lengths.astype(np.int64) + 10}
         if decoder is None:
             if keep_attention:
                 raise ValueError("start: this decoder has layers of its own, so its attention can't be kept")
             source = np.asarray(source)
-            return Uncached(
-                lambda ids, rows: last_logits(self(source[rows], ids, lengths[rows])), len(lengths), **sizes
-            )
+            return Uncached(lambda ids, i: last_logits(self(source[i], ids, lengths[i])), len(lengths), **longest)
         return CachedState(
             decoder,
             len(lengths),
-            **sizes,
+            **longest,
             memory=memory.data,
             memory_lengths=lengths,
             source=source if self.config.copy else None,

@@ -6,12 +6,13 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
 from ..models.fields import Count, checked
-from .runs.plots import loss_figure, plot_losses
+from .runs.plots import plot_losses
 from .runs.progress import TrainingStopped
 
 if TYPE_CHECKING:
@@ -134,12 +135,12 @@ class History:
         """Whether there is a loss to draw."""
         return any(row.get(name) is not None for row in self.rows for name in ("loss", "valid_loss"))
 
-    def plot(self) -> Figure:
+    def plot(self, out_png: str | Path | None = None) -> Figure:
         """Return a matplotlib figure of the losses, accuracies and learning rates over the steps; a notebook shows it.
 
-        Raises ValueError without a loss.
+        See `plot_losses`. Raises ValueError without a loss.
         """
-        return loss_figure(self.rows, training_label=self.label, unit=self.unit)
+        return plot_losses(self.rows, out_png, training_label=self.label, unit=self.unit)
 
     def __repr__(self) -> str:
         best = "" if self.best is None else f", best {self.best:.4g} at step {self.best_step:,}"
@@ -164,10 +165,8 @@ class RunLog(Callback):
 
     def _draw(self, trainer: Trainer) -> None:
         start = time.perf_counter()
-        history = trainer.history
-        if history.has_losses:
-            label, unit = history.label, history.unit
-            plot_losses(history.rows, trainer.run.picture("loss"), training_label=label, unit=unit)
+        if trainer.history.has_losses:
+            trainer.history.plot(trainer.run.picture("loss"))
         end = time.perf_counter()
         self._next_picture = end + 20 * (end - start)
 

@@ -16,7 +16,7 @@ def generators(model: Module) -> list[Generator]:
     Raises TypeError for a generator of another library, whose state no save would hold.
     """
     found: dict[int, Generator] = {id(default_generator): default_generator}
-    for _, name, value in _attributes(model):
+    for name, value in attributes(model):
         for one in _items(value):
             if isinstance(one, np.random.Generator | np.random.RandomState | random.Random):
                 kind = type(one).__name__
@@ -28,13 +28,9 @@ def generators(model: Module) -> list[Generator]:
 
 def constants(model: Module) -> dict[str, np.ndarray]:
     """Return copies of the Tensors and arrays of a model's layers that are neither parameters nor buffers, by name."""
-    found = {}
-    for module, name, value in _attributes(model):
-        if isinstance(value, Tensor) and not isinstance(value, Parameter) and value.is_leaf:
-            value = value.numpy()
-        if isinstance(value, np.ndarray) and name.rpartition(".")[2] not in module._buffers:
-            found[name] = value.copy()
-    return found
+    leaves = ((name, value) for name, value in attributes(model) if not isinstance(value, Tensor) or value.is_leaf)
+    arrays = ((name, value.numpy() if isinstance(value, Tensor) else value) for name, value in leaves)
+    return {name: array.copy() for name, array in arrays if isinstance(array, np.ndarray)}
 
 
 def check_unchanged(before: dict[str, np.ndarray], model: Module) -> None:
@@ -48,10 +44,12 @@ def check_unchanged(before: dict[str, np.ndarray], model: Module) -> None:
             )
 
 
-def _attributes(model: Module) -> Iterator[tuple[Module, str, Any]]:
+def attributes(model: Module) -> Iterator[tuple[str, Any]]:
+    """Yield the attributes of a model's layers that are neither parameters nor buffers, with their full names."""
     for prefix, module in model.named_modules():
         for name, value in vars(module).items():
-            yield module, (f"{prefix}.{name}" if prefix else name), value
+            if not isinstance(value, Parameter) and name not in module._buffers:
+                yield f"{prefix}.{name}" if prefix else name, value
 
 
 def _items(value: Any) -> Iterator[Any]:

@@ -171,7 +171,7 @@ class Trainer:
         with self._folder(resume):
             self._restore(resume, stop_at)
             now = self.progress
-            now.seed, weights = self.group.from_first(lambda: (now.seed, self._weights()))
+            now.seed, weights = self.group.from_first(lambda: (now.seed, self.model.state_dict()))
             if not self.group.first:
                 self._set_weights(weights)
             with StopSignals() as signals:
@@ -336,7 +336,7 @@ class Trainer:
                 self.schedule.observe(values[monitor], higher)
             if self.settings.average > 1 and self.ema is None and now.step not in now.snapshots:
                 now.snapshots = [*now.snapshots, now.step][-self.settings.average :]
-        self.group.check_equal(self._weights)
+        self.group.check_equal(self.model.state_dict)
 
     def _measured(self, batches: list[Any]) -> dict[str, Any]:
         """Return the numbers of a validation by name, as Python numbers."""
@@ -408,7 +408,7 @@ class Trainer:
         """Save the run. Raises InputError if it can't be written; the earlier saves are untouched."""
         self._read()
         if self.group.first:
-            self.store.save(self.progress.step, self._weights(), self.state_dict(), self.progress.snapshots)
+            self.store.save(self.progress.step, self.model.state_dict(), self.state_dict(), self.progress.snapshots)
 
     def _restore(self, resume: bool, stop_at: int | None) -> None:
         """With `resume`, continue from the newest undamaged save.
@@ -514,8 +514,3 @@ class Trainer:
         first = {id(array): name for name, array in reversed(arrays.items())}
         self.model.load_state_dict({name: weights[first[id(array)]] for name, array in arrays.items()})
         self.updates.write()
-
-    def _weights(self) -> dict[str, Any]:
-        arrays = self.model.state_dict()
-        first = {id(array): name for name, array in reversed(arrays.items())}
-        return {name: array for name, array in arrays.items() if first[id(array)] == name}

@@ -14,20 +14,6 @@ if not PLAIN:
     from . import fast
 
 __all__ = [
-    "BeamStep",
-    "DecodingState",
-    "Hypothesis",
-    "Rules",
-    "Sampler",
-    "Strategy",
-    "Uncached",
-    "beam_search",
-    "by_consensus",
-    "coverage_penalty",
-    "generate",
-    "greedy_search",
-    "length_penalty",
-    "likeliest",
-    "sample",
-    "stream",
-]
+    "BeamStep", "DecodingState", "Hypothesis", "Rules", "Sampler", "Strategy", "Uncached", "beam_search",
+    "by_consensus", "coverage_penalty", "generate", "greedy_search", "length_penalty", "likeliest", "sample", "stream",
+]  # fmt: skip

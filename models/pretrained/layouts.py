@@ -91,21 +91,7 @@ NAMES_OF_ACTIVATIONS = {name: row.names[0] for name, row in ops.ACTIVATIONS.item
 
 #: Fields of config.json that change no output of a trained model: records, training (where the dropouts
 #: of `transformers` count, for which handloom has one), generation, other tasks.
-_HARMLESS = """
-architectures auto_map custom_pipelines dtype finetuning_task is_llama_config language license model_type name
-tokenizer_class torch_dtype transformers.js_config transformers_version unsloth_fixed unsloth_version
-activation_dropout add_bias_logits attention_dropout attention_probs_dropout_prob attn_pdrop classif_dropout
-classifier_dropout decoder_layerdrop embd_pdrop encoder_layerdrop gradient_checkpointing hidden_dropout_prob init_std
-initializer_range layerdrop qa_dropout resid_pdrop seq_classif_dropout use_bfloat16 begin_suppress_tokens bos_token_id
-decoder_start_token_id eos_token_id force_bos_token_to_be_generated forced_bos_token_id pad_token_id prefix
-remove_invalid_values return_dict return_dict_in_generate sep_token_id task_specific_params output_attentions
-output_hidden_states output_past output_scores torchscript use_cache directionality extra_pos_embeddings id2label
-label2id n_ctx num_labels problem_type pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers
-pooler_size_per_head pooler_type sinusoidal_pos_embds summary_type chunk_size_feed_forward summary_activation
-summary_first_dropout summary_proj_to_labels summary_use_proj pretraining_tp max_window_layers tie_encoder_decoder
-tie_weights_
-"""
-HARMLESS = frozenset(_HARMLESS.split())
+HARMLESS = frozenset(Path(__file__).with_name("harmless_fields.txt").read_text(encoding="utf-8").split())
 
 
 class ReadConfig(dict[str, Any]):

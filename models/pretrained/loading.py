@@ -21,15 +21,9 @@ from .layouts import Entry, ReadConfig, entries
 from .tokenizers import load_tokenizer_of
 
 ARCHITECTURES: dict[str, Any] = {
-    "marian": marian,
-    "pegasus": marian,
-    "gpt2": gpt2,
-    "llama": llama,
-    "mistral": llama,
-    "qwen2": llama,
-    "bert": bert,
-    "distilbert": distilbert,
-}
+    "marian": marian, "pegasus": marian, "gpt2": gpt2, "llama": llama, "mistral": llama, "qwen2": llama,
+    "bert": bert, "distilbert": distilbert,
+}  # fmt: skip
 SHOWN = 3  # problems of the weights that a message names
 
 

@@ -225,9 +225,7 @@ def _split(
             f"{name}: all articles are of the category {next(iter(counts))[:60]!r}; there is nothing to classify. "
             f"Give articles of two or more categories."
         )
-    parts = (usable, [], []) if len(own) == 2 else split_by_sentence(usable, lambda article: article.headline)
-    parts = (parts[0] + parts[1] * ("valid" in own) + parts[2] * ("test" in own),
-             own.get("valid", parts[1]), own.get("test", parts[2]))  # fmt: skip
+    parts = split_by_sentence(usable, lambda article: article.headline, own)
     known = {article.category for article in parts[0]}
     kept = [[article for article in part if not categories or article.category in known] for part in parts]
     if not kept[1] or not kept[2]:

@@ -18,6 +18,7 @@ import regex
 
 from ...errors import InputError, short
 from ...tokenizer import Tokenizer
+from .downloads import PUBLISHED
 from .files import Pair
 
 T = TypeVar("T")
@@ -121,7 +122,9 @@ def sentence_key(text: str) -> str:
     return _NO_LETTERS.sub("", text.casefold()) or text
 
 
-def split_by_sentence(items: list[T], sentence: Callable[[T], str]) -> tuple[list[T], list[T], list[T]]:
+def split_by_sentence(
+    items: list[T], sentence: Callable[[T], str], own: Mapping[str, list[T]] = {}
+) -> tuple[list[T], list[T], list[T]]:
     """Split items into (train, valid, test) so that all items with the same sentence are in the same list.
 
     The validation and test sets get 5 % of the items each, but at most about 2,000. A hash of each sentence determines
@@ -130,9 +133,12 @@ def split_by_sentence(items: list[T], sentence: Callable[[T], str]) -> tuple[lis
     Args:
         items: pairs or articles; the order is kept in each list.
         sentence: function that returns the compared sentence of an item. Case and punctuation are ignored.
+        own: "valid" or "test" items that are given, in place of which the training set gets those split off.
 
     Raises InputError if there are fewer than three different sentences, or nearly all items have the same sentence.
     """
+    if len(own) == 2:
+        return items, own["valid"], own["test"]
     keys = [sentence_key(sentence(item)) for item in items]
     counts = Counter(keys)
     if len(counts) < 3:
@@ -159,19 +165,14 @@ def split_by_sentence(items: list[T], sentence: Callable[[T], str]) -> tuple[lis
             f"{count:,} of the {len(items):,} sentence pairs have the same sentence, {text[:40]!r}, on one "
             "side: the other pairs are too few for training, validation and test. Give pairs of more varied sentences."
         )
-    return parts["train"], parts["valid"], parts["test"]
+    train = parts["train"] + [item for part in ("valid", "test") if part in own for item in parts[part]]
+    return train, own.get("valid", parts["valid"]), own.get("test", parts["test"])
 
 
 _FIRST_LETTER = regex.compile(r"(?<!\w)(?<!\w['’])[^\W\d_]")
 _WORD = regex.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _SENTENCE_START = regex.compile(r"(?:^|[.!?]\s)\W*\w")
-
-
-_ACRONYM = regex.compile(
-    r"AIDS|ARD|ATM|BBC|BMW|BRD|CD|CDU|CEO|CIA|CNN|CSU|DDR|DNA|DNS|DVD|EDV|EU|FAQ|FBI|FDP|FIFA|GPS|HIV|IBM|ID|IQ|KI|KZ|"
-    r"LKW|NASA|NATO|NGO|NRW|OECD|OK|OPEC|PC|PDF|PIN|PKW|PLZ|QR|RAM|SMS|SPD|TV|TÜV|UFO|UK|UN|UNESCO|UNICEF|UNO|URL|USA|"
-    r"USB|VIP|VW|WC|WLAN|WM|WWW|ZDF"
-)
+_ACRONYMS = set(PUBLISHED["acronyms"].split())
 
 
 def clean_pairs(pairs: Sequence[Pair], *, max_words: int = 200, max_ratio: float = 3.0) -> tuple[list[Pair], str]:
@@ -263,7 +264,7 @@ def truecased(text: str, tokenizer: Tokenizer) -> str:
 
     def best(found: "regex.Match[str]") -> str:
         low = found[0].lower()
-        if _ACRONYM.fullmatch(found[0]):
+        if found[0] in _ACRONYMS:
             return found[0]
         return min(low, low.capitalize(), found[0], key=cost)
 

@@ -61,20 +61,14 @@ def load_translation_data(name_or_path: str, *, source: str = "de", target: str 
 def _of_path(text: files.ParallelText | None, path: str, source: str, target: str) -> TranslationData:
     if text is None:
         raise InputError(_not_found(path, source, target))
-    own_valid, own_test = (_read(files.part_path(path, part), source, target) for part in ("valid", "test"))
-    own = [part for part in (own_valid, own_test) if part]
-    pairs, left_out = _without(text.pairs, [pair for part in own for pair in part.pairs], path)
-    if own_valid and own_test:
-        train, valid, test = pairs, own_valid.pairs, own_test.pairs
-    else:
-        train, valid, test = split_by_sentence(pairs, itemgetter(1))
-        if own_valid:
-            train, valid = train + valid, own_valid.pairs
-        if own_test:
-            train, test = train + test, own_test.pairs
-    test_name = own_test.origin if own_test else "held-out sentences"
-    notes = (*(part.note for part in (text, *own) if part.note), *([left_out] if len(pairs) < len(text.pairs) else []))
-    return TranslationData(train, valid, test, path, test_name, source, target, notes, whole=not own)
+    read = {part: _read(files.part_path(path, part), source, target) for part in ("valid", "test")}
+    own = {part: found for part, found in read.items() if found}
+    pairs, left_out = _without(text.pairs, [pair for part in own.values() for pair in part.pairs], path)
+    parts = split_by_sentence(pairs, itemgetter(1), {part: found.pairs for part, found in own.items()})
+    test_name = own["test"].origin if "test" in own else "held-out sentences"
+    left_out = left_out if len(pairs) < len(text.pairs) else ""
+    notes = tuple(filter(None, (*(part.note for part in (text, *own.values())), left_out)))
+    return TranslationData(*parts, path, test_name, source, target, notes, whole=not own)
 
 
 def _joined(

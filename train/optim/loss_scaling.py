@@ -17,6 +17,7 @@ from ...autograd.backend import array_module
 from ...autograd.engine import backward
 from ...models.fields import Count, Rate, checked
 from ...nn import Module
+from ..state import attributes
 
 
 class LossScaler:
@@ -112,12 +113,8 @@ def float_constants(model: Module) -> list[Tensor]:
 
     Buffers, which training may change, keep their dtype: float16 would lose the small changes of a running mean.
     """
-    held: dict[int, Tensor] = {}
-    for module in model.modules():
-        for name, value in vars(module).items():
-            if isinstance(value, Tensor) and not isinstance(value, Parameter) and name not in module._buffers:
-                held[id(value)] = value
-    return [tensor for tensor in held.values() if tensor.dtype == np.float32]
+    tensors = {id(value): value for _, value in attributes(model) if isinstance(value, Tensor)}
+    return [tensor for tensor in tensors.values() if tensor.dtype == np.float32]
 
 
 def first_overflow(named_parameters: Iterable[tuple[str, Parameter]]) -> str | None:

@@ -40,13 +40,12 @@ def line_of(rows: Sequence[Mapping[str, Any]], key: str) -> tuple[list[float], l
 
 
 def plot_losses(
-    rows: Sequence[Mapping[str, Any]], out_png: str | Path, *, training_label: str = "training", unit: str = "token"
+    rows: Sequence[Mapping[str, Any]],
+    out_png: str | Path | None = None,
+    *,
+    training_label: str = "training",
+    unit: str = "token",
 ) -> Figure:
-    """Draw a `loss_figure` into a file. Raises InputError if it can't be written, and ValueError as `loss_figure`."""
-    return _saved(loss_figure(rows, training_label=training_label, unit=unit), out_png)
-
-
-def loss_figure(rows: Sequence[Mapping[str, Any]], *, training_label: str = "training", unit: str = "token") -> Figure:
     """Draw training and validation loss over the steps, and below them accuracy and learning rate if they were logged.
 
     Args:
@@ -56,7 +55,7 @@ def loss_figure(rows: Sequence[Mapping[str, Any]], *, training_label: str = "tra
         training_label: legend of the training loss; it should say if the loss is regularised and therefore higher.
         unit: the unit over which the loss, in nats, is a mean; empty for another loss.
 
-    Raises ValueError if no row has a loss.
+    Raises InputError if the picture can't be written, and ValueError if no row has a loss.
     """
     averaged = line_of([row for row in rows if row.get("averaged")], "valid_loss")
     rows = [row for row in rows if not row.get("averaged")]
@@ -95,7 +94,7 @@ def loss_figure(rows: Sequence[Mapping[str, Any]], *, training_label: str = "tra
     panels[-1].set_xlabel("step (updates)")
     panels[-1].xaxis.set_major_formatter("{x:,.0f}")
     panels[-1].xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
-    return figure
+    return _saved(figure, out_png)
 
 
 def plot_attention(

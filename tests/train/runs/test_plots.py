@@ -29,8 +29,8 @@ ROWS = [
 def figure(monkeypatch) -> list[Figure]:
     """Return a list to which every saved figure is added."""
     saved: list[Figure] = []
-    save = plots._save
-    monkeypatch.setattr(plots, "_save", lambda drawn, path: (saved.append(drawn), save(drawn, path)))
+    save = plots._saved
+    monkeypatch.setattr(plots, "_saved", lambda drawn, path: saved.append(drawn) or save(drawn, path))
     return saved
 
 
