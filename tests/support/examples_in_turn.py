@@ -15,7 +15,7 @@ from tests.support.pictures import save_nothing
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 if __name__ == "__main__":
-    plots._save = save_nothing
+    plots._saved = save_nothing
     for command in json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")):
         saved, sys.argv = sys.argv, command
         runpy.run_path(str(EXAMPLES / command[0]), run_name="__main__")

@@ -41,7 +41,7 @@ def become(request: dict[str, Any]) -> None:
         setattr(sys, name, open(number, mode, encoding=encoding, closefd=False, **options))  # noqa: SIM115 - to the end
     if not request["pictures"]:
         pictures, plots = (importlib.import_module(name) for name in ("pictures", "handloom.train.runs.plots"))
-        plots._save = pictures.save_nothing
+        plots._saved = pictures.save_nothing
     warnings.simplefilter(request["warnings"])
     warnings.simplefilter("error", RuntimeWarning)  # NumPy's, for infinite values and NaN
     sys.argv = [request["script"], *request["arguments"]]

@@ -12,7 +12,9 @@ def plot_nothing(metrics: Any, out_png: str | Path | None = None, **options: Any
     return plot_losses(metrics, **options) if out_png is None else save_nothing(None, out_png)
 
 
-def save_nothing(figure: Any, out_png: str | Path) -> None:
+def save_nothing(figure: Any, out_png: str | Path | None) -> Any:
     """Replace `plots._saved`: the figure is composed, but not drawn."""
-    with atomic_file(out_png) as file:
-        file.write(b"no picture")
+    if out_png is not None:
+        with atomic_file(out_png) as file:
+            file.write(b"no picture")
+    return figure
