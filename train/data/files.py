@@ -164,7 +164,7 @@ def parse_tsv(
     Raises InputError for a first row of other languages, a wrong number of columns, or if every row has a blank side.
     """
     cells = [row.split("\t") for row in rows]
-    if all(len(cell) > 1 and cell[0] == cell[-1] == '"' for row in cells if row != [""] for cell in row):
+    if all(is_quoted(cell) for row in cells if row != [""] for cell in row):
         cells = [next(csv.reader([row], delimiter="\t"), [""]) for row in rows]
     header = _header(name, cells[0], source, target) if columns is None else None
     named = columns or header or (source, target)
@@ -181,6 +181,11 @@ def parse_tsv(
         f"name them in the first row: {target}<TAB>{source}."
     )
     return ParallelText([pair[::-1] for pair in text.pairs], f"{note} {text.note}".strip(), name)
+
+
+def is_quoted(cell: str) -> bool:
+    """Return whether a cell of a table begins and ends with a quotation mark."""
+    return len(cell) > 1 and cell[0] == cell[-1] == '"'
 
 
 def _reversed(pairs: list[Pair], source: str, target: str) -> bool:
@@ -236,7 +241,11 @@ def with_text_on_both_sides(pairs: list[Pair], origin: str, first_line: int = 1)
 
 def _header(path: str, first_row: list[str], source: str, target: str) -> tuple[str, ...] | None:
     """Return the column names with languages as codes if the row names both languages; otherwise return None."""
-    cells = [re.sub(r"^([a-z]{2,3})[-_]\w{2,4}$", r"\1", cell.strip().casefold()) for cell in first_row]
+    words = "text|sentence|translation"  # as in text_de or de_sentence
+    cells = [
+        re.sub(rf"^[\W_]*(?:(?:{words})[_.-])?|[_.-](?:{words})$", "", cell.strip().casefold()) for cell in first_row
+    ]
+    cells = [re.sub(r"^([a-z]{2,3})[-_]\w{2,4}$", r"\1", cell) for cell in cells]
     columns = list(cells)
     named = {language for language, names in _COLUMN_NAMES.items() if names.intersection(cells)}
     if len(named) > 1 and not named.union(cells) >= {source, target}:

@@ -1,5 +1,6 @@
 """News with categories, headlines and descriptions: the embedded grammar, the HuffPost sets, or your own file."""
 
+import csv
 import random
 import unicodedata
 from collections import Counter
@@ -11,14 +12,17 @@ from typing import NamedTuple
 from ...errors import InputError
 from ...files import parse_json
 from .downloads import find_local, load_hub
-from .files import distinct, is_text, iter_lines, part_path, read_tables, sections
+from .files import distinct, is_quoted, is_text, iter_lines, part_path, read_tables, sections
 from .pairs import sentence_key, split_by_sentence
 
 NEWS_NAMES = ("embedded", "news", "news42")
 EMBEDDED_ARTICLES = 9_000
 
 #: Titles of the first column of a table.
-_HEADING = {"category", "class", "label", "section", "topic", "kategorie", "klasse", "rubrik", "thema"}
+_HEADING = {
+    "category", "class", "label", "section", "topic", "kategorie", "klasse", "rubrik", "thema", "sentiment", "target",
+    "intent", "emotion", "genre", "tag", "y",
+}  # fmt: skip
 _HEADLINES = "news_category/huffpost41_headlines.jsonl.gz"
 _ARTICLES = ("news_category/news_v3_head10k.jsonl.gz", "news_category/news_v2_2017_2018_resplit.jsonl.gz")
 
@@ -183,6 +187,8 @@ def read_articles(path: str | Path) -> Iterator[Article]:
                 fields = []
         else:
             fields = line.split("\t")
+            if all(map(is_quoted, fields)):
+                (fields,) = csv.reader([line], delimiter="\t")
             if fields[0].strip().casefold() in _HEADING and (first := first or fields) == fields:
                 continue  # the heading of the table, which joined tables repeat
             fields += [""] if len(fields) == 2 else []

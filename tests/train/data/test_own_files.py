@@ -62,7 +62,8 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.mark.search
-@given(header=st.sampled_from([("de", "en"), ("German", "English"), ("de-DE", "en_US"), ("source", "target"), None]),
+@given(header=st.sampled_from([("de", "en"), ("German", "English"), ("de-DE", "en_US"), ("source", "target"),
+                               ("text_de", "text_en"), ("# de", "en"), ("DE_sentence", "EN_sentence"), None]),
        turned=st.booleans(), **forms)  # fmt: skip
 def test_pairs_are_the_same_in_every_form(folder, header, turned, ending, line_end, bom, quoted, twice) -> None:
     """Joined tables repeat their header. A turned table without a header is in the test below."""
@@ -76,11 +77,12 @@ def test_pairs_are_the_same_in_every_form(folder, header, turned, ending, line_e
 
 
 @pytest.mark.search
-@given(header=st.sampled_from([("category", "headline"), ("Label", "Text"), ("class", "title"), None]),
+@given(header=st.sampled_from([("category", "headline"), ("Label", "Text"), ("class", "title"),
+                               ("sentiment", "review"), None]),
        decomposed=st.booleans(), **forms)  # fmt: skip
 def test_news_are_the_same_in_every_form(folder, header, decomposed, ending, line_end, bom, quoted, twice) -> None:
     rows = [*([header] if header else []), *NEWS]
-    texts = [table(rows[:40]), table([*([rows[0]] if header and twice else []), *rows[40:]])]
+    texts = [table(rows[:40], quoted), table([*([rows[0]] if header and twice else []), *rows[40:]], quoted)]
     if decomposed:
         texts[1] = unicodedata.normalize("NFD", texts[1])
     data = load_news(written(folder / "n.tsv", texts, ending, line_end, bom), descriptions=False)
