@@ -6,7 +6,8 @@ n inputs and the activations of one layer. Its training step takes about a third
 Source: Chen et al. 2016, arXiv 1604.06174.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,10 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
     Args:
         function: a layer, or any function of Tensors that returns one Tensor or a tuple of them. `checkpoint` calls it
-            twice, so the two calls must compute the same values and change nothing. The second call draws the same
-            random numbers from a `Generator` if the function draws them in the calling thread. Leaves that the function
-            uses, such as parameters, get their gradients as usual, and their hooks are called once.
+            twice, so the two calls must compute the same values and change nothing, except the buffers of a layer,
+            which only the first call changes. The second call draws the same random numbers from a `Generator` if the
+            function draws them in the calling thread. Leaves that the function uses, such as parameters, get their
+            gradients as usual, and their hooks are called once.
         args, kwargs: the arguments of `function`. Tensors among them get gradients as usual.
 
     Raises RuntimeError if the function uses a computed Tensor that requires a gradient and is not one of its arguments.
@@ -62,6 +64,12 @@ class Checkpoint(Function):
         self.names = list(kwargs)
         self.arrays = [value for value in values if is_array(value)]
         self.function, self.draws, self.plain = function, Draws(), is_plain()
+        layer = getattr(function, "__self__", function)
+        modules = layer.modules() if hasattr(layer, "modules") else ()
+        buffers = [(module, name, getattr(module, name)) for module in modules for name in module._buffers]
+        self.buffers = [
+            (module, name, None if value is None else Tensor(value.data.copy())) for module, name, value in buffers
+        ]
         self.outputs: list[Any] = []
         self.leaves: list[tuple[Tensor, Any]] = []  # and their arrays
         self.seen: list[Any] = []  # of the outputs
@@ -92,7 +100,7 @@ class Checkpoint(Function):
                 "checkpoint: the array or requires_grad of a leaf that the function uses was changed between the "
                 "forward and the backward pass; change it after backward()"
             )
-        with enable_grad(), plain(self.plain), self.draws.repeated():
+        with enable_grad(), plain(self.plain), self.draws.repeated(), self._earlier_buffers():
             inner, outputs, again = self._run(self.saved[: self.operand_count])
         seen = [_glance(output.data) for output in outputs]
         if set(map(id, again)) != set(map(id, held)) or not _alike(self.seen, seen):
@@ -109,6 +117,18 @@ class Checkpoint(Function):
         found = inner_gradients([output for output, _ in used], [g for _, g in used], inner, held)
         # An operand may be a result, whose gradient is never a RowGradient.
         return tuple(g if isinstance(o, Leaf) else as_dense(g) for g, o in zip(found, self.inputs, strict=True))
+
+    @contextmanager
+    def _earlier_buffers(self) -> Iterator[None]:
+        """Within the block, the layer has the buffers with which it was called first. It may change them."""
+        now = [(module, name, getattr(module, name)) for module, name, _ in self.buffers]
+        try:
+            for module, name, value in self.buffers:
+                setattr(module, name, value)
+            yield
+        finally:
+            for module, name, value in now:
+                setattr(module, name, value)
 
     def _run(self, arrays: Any) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
         """Call the function with new leaves that have these arrays.
@@ -133,6 +153,7 @@ class Checkpoint(Function):
 
     def release(self) -> None:
         super().release()
+        self.buffers = []
         self.function, self.values, self.names, self.leaves, self.constants, self.arrays = None, [], [], [], [], []
 
 

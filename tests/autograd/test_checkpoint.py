@@ -282,3 +282,42 @@ def test_other_outputs_or_a_result_from_outside_the_second_time() -> None:
     assert (first.grad, other.grad) == (None, None)
     (outside * 2).sum().backward()  # the graph of `outside` is intact
     np.testing.assert_array_equal(x.grad, [2.0, 2.0, 2.0])
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_layer_that_changes_a_buffer_computes_the_same(in_place: bool) -> None:
+    """The second call began with the changed buffer and changed it again; small differences were not noticed."""
+
+    class Running(nn.Module):
+        def __init__(self) -> None:
+            self.linear = nn.Linear(4, 4)
+            self.register_buffer("mean", np.zeros(4, np.float32))
+
+        def forward(self, x: Tensor) -> Tensor:
+            now = x.detach().mean(axis=0) * 0.01
+            with no_grad():
+                if in_place:
+                    self.mean += now
+                else:
+                    self.mean = self.mean + now
+            return self.linear(x - self.mean)
+
+    class Around(nn.Module):
+        def __init__(self, inner: nn.Module) -> None:
+            self.before, self.inner = Running(), inner
+
+        def forward(self, x: Tensor, **options: object) -> Tensor:
+            return self.inner(self.before(x.reshape(-1, 4)).reshape(x.shape), **options)
+
+    manual_seed(0)
+    layers = [nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0) for _ in range(2)]
+    encoder = nn.TransformerEncoder([Around(layers[0]), layers[1]])
+    x, g = np.random.default_rng(0).normal(size=(2, 2, 3, 4)).astype(np.float32)
+    results = []
+    for on in (False, True):
+        encoder.load_state_dict({**encoder.state_dict(), "layers.0.before.mean": np.zeros(4)})
+        nn.checkpoint_activations(encoder, on)
+        encoder.zero_grad()
+        encoder(Tensor(x)).backward(g)
+        results.append([p.grad for p in encoder.parameters()] + [encoder.state_dict()["layers.0.before.mean"].copy()])
+    assert all(np.array_equal(a, b) for a, b in zip(*results, strict=True))
