@@ -165,9 +165,7 @@ def import_cupy() -> Any:
 
 
 def compute_capability(cupy: Any, device: int) -> int:
-    """Return the compute capability of a GPU times ten, such as 75 for 7.5.
-    The compute capability determines which instructions the GPU has.
-    """
+    """Return the compute capability of a GPU times ten, such as 75 for 7.5, which determines its instructions."""
     return int(cupy.cuda.Device(device).compute_capability)
 
 

@@ -131,9 +131,7 @@ class Checkpoint(Function):
                 setattr(module, name, value)
 
     def _run(self, arrays: Any) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
-        """Call the function with new leaves that have these arrays.
-        Return these leaves, the outputs, and the other leaves of their graph.
-        """
+        """Call the function with new leaves. Return these, the outputs, and the other leaves of their graph."""
         oldest = next(call_numbers)
         inner = [Tensor(array[...], requires_grad=True) for array in arrays]
         tensors = [*inner, *(Tensor(array[...]) for array in self.constants)]

@@ -22,9 +22,7 @@ PIECE = 1 << 17
 
 
 def switched_on(variable: str, unset: bool, at_0: str, at_1: str) -> bool:
-    """Return True if the environment variable is 1, False for 0, and `unset` if it is unset or empty.
-    Raises SettingError for other values.
-    """
+    """Return whether the environment variable is 1, `unset` if it is not set. Raises SettingError unless 0 or 1."""
     value = os.environ.get(variable, "")
     if value not in ("1", "0", ""):
         raise SettingError(f"error: {variable} is {value!r}: set it to 0 for {at_0}, or to 1 for {at_1}.")
@@ -83,7 +81,5 @@ def blocks(start: int, stop: int, width: int = 1) -> list[slice]:
 
 @replaceable
 def libraries() -> dict[str, tuple[str | None, str | None]]:
-    """Return a dictionary with a pair for each optional library: its name and version, or None, and the reason why it
-    is not used, or None.
-    """
+    """Return for each optional library its name and version, or None, and the reason why it is not used, or None."""
     return dict.fromkeys(("compiled_loops", "mkl"), (None, "HANDLOOM_PLAIN=1 leaves it out"))

@@ -340,9 +340,7 @@ def array_of(value: Any) -> Any:
 
 
 def shape_of(value: Any, name: str = "operands") -> tuple[int, ...]:
-    """Return the shape of a Tensor, an array, a number or nested lists.
-    Raises ValueError, with `name`, for nested lists of different lengths.
-    """
+    """Return the shape of a Tensor, an array, a number or nested lists; ValueError, with `name`, for ragged lists."""
     return value.shape if hasattr(value, "shape") else as_array(value, name).shape
 
 

@@ -188,9 +188,7 @@ class MultiHeadAttention(Module):
         return (out, weights) if return_weights else out
 
     def _project(self, query: Tensor, memory: Tensor | None) -> tuple[Tensor, ...]:
-        """Compute queries, keys and values (batch, heads, length, head_dim).
-        The computation is one product, or two products in cross-attention.
-        """
+        """Compute queries, keys and values (batch, heads, length, head_dim) by one product, or two for `memory`."""
         weight, bias, d = self.in_proj_weight, self.in_proj_bias, self.inner_dim
         if memory is None:
             projected = ops.linear(query, weight, bias)

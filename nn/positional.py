@@ -32,9 +32,7 @@ class _AddedPositions(Module):
         self.max_length = max_length
 
     def add(self, x: Tensor, table: Tensor, offset: Any) -> Tensor:
-        """Add rows of `table` to x. `offset` is the first token's position, an int or an array (batch,). Negative
-        positions in an array become 0.
-        """
+        """Add rows of `table` to x, from position `offset` on: an int, or (batch,), in which negative ones are 0."""
         end = int(np.max(offset, initial=0)) + x.shape[1]
         if end > self.max_length:
             raise ValueError(
@@ -85,9 +83,7 @@ class PositionScores(Module):
         return {}
 
     def bias_at(self, distance: np.ndarray, dtype: Any) -> Any:
-        """Return the terms (..., heads, query, key) that `scores` adds for distances (..., query, key) from query to
-        key, or None.
-        """
+        """Return what `scores` adds, (..., heads, query, key), at distances (..., query, key) to a key, or None."""
         return None
 
 

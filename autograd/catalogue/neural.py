@@ -45,9 +45,7 @@ def _reduction(d: Draw, shape: tuple[int, ...], most: int = 4) -> tuple[dict[str
 
 
 def _padded(d: Draw, target: np.ndarray, ignored: int, classes: int, kwargs: dict[str, Any]) -> np.ndarray:
-    """Replace some targets by `ignored`. Keep at least one target for a mean; other tests cover the mean over no
-    target, which is NaN.
-    """
+    """Replace some targets by `ignored`, but not all for a mean: the mean over no target is NaN."""
     kwargs["ignore_index"] = ignored
     target = np.where(d.mask(target.shape), ignored, target)
     if kwargs.get("reduction", "mean") == "mean":

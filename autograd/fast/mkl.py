@@ -155,9 +155,7 @@ def _multiplied(gemm: Any, a: np.ndarray, b: np.ndarray, out: np.ndarray, old: f
 
 
 def _layout(x: np.ndarray, size: int) -> tuple[int, int]:
-    """Return MKL's code for the memory layout of `x`: by rows, by columns (transposed), or 0 for an unsupported layout.
-    The second result is the number of elements from one row, or column, to the next.
-    """
+    """Return MKL's code for x's layout, 0 if it has none, and the distance of its rows (or columns) in elements."""
     (rows, columns), (down, right) = x.shape, x.strides
     for trans, along, across, length in ((NO_TRANS, right, down, columns), (TRANS, down, right, rows)):
         if along == size and length * size <= across <= _FARTHEST * size and across % size == 0:

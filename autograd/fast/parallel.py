@@ -174,9 +174,7 @@ def parallel_for(xp: Any, count: int, body: Body, cost: float) -> None:
 
 
 def parallel_jobs(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
-    """Run several independent jobs (count, body, cost) on threads, as `parallel_for` runs one.
-    Each thread runs one part of each job.
-    """
+    """Run independent jobs (count, body, cost), as `parallel_for` runs one; each thread runs a part of each job."""
     price = most = dearest = 0.0
     for count, _, cost in jobs:
         price, most, dearest = price + count * cost, max(most, count), max(dearest, count * cost)

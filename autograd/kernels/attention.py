@@ -308,8 +308,6 @@ def _broadcast_strides(x: Any) -> tuple[np.int64, ...]:
 
 
 def _aligned(*arrays: Any) -> tuple[np.int32]:
-    """Return 1 if every row of every array starts and ends at a multiple of 16 bytes, so that the kernels can copy 16
-    bytes at a time, else 0.
-    """
+    """Return 1 if all rows start and end at multiples of 16 bytes, so that 16 bytes can be copied at a time, else 0."""
     counts = (n for x in arrays for n in (address_of(x), *x.strides[:3], x.shape[3] * x.itemsize))
     return (np.int32(all(n % 16 == 0 for n in counts)),)

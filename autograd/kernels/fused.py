@@ -276,9 +276,7 @@ def embedding(table: Array, ids: Array, scale: float = 1.0) -> Array:
 
 
 def embedding_backward(g: Array, ids: Array, rows: int, scale: float = 1.0, padding: int | None = None) -> Array:
-    """Compute the gradient of the table (rows, width).
-    Each row of g (count, width) is added to the row of its id, except for the id `padding`.
-    """
+    """Compute the table's gradient (rows, width): add each row of g to the row of its id, unless it is `padding`."""
     xp, (count, width) = array_module(g), g.shape
     out = xp.empty((rows, width), g.dtype)
     if out.size:

@@ -50,9 +50,7 @@ class LinearOnDevice(Linear):
 
 
 def added(total: Array | None, x: Array, y: Array, shape: tuple[int, ...]) -> Array | None:
-    """Return x @ y as a new array of this shape.
-    If `total` is given and has a suitable layout, add the product to it and return None.
-    """
+    """Return x @ y as a new array of this shape, or add it to a `total` of a suitable layout and return None."""
     if total is None or not total.flags.c_contiguous or total.dtype != x.dtype:
         out = array_module(x).empty(shape, x.dtype)
         product(x, y, out=out.reshape(len(x), y.shape[1]))

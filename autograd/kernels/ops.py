@@ -95,9 +95,7 @@ class ResidualLayerNormOnDevice(QuickImplementation):
 
 @implements(Dropout, "device", by_kernels)
 class DropoutOnDevice(QuickImplementation):
-    """Dropout, plus a residual if there is one, by a kernel that draws the mask in the forward pass and again in the
-    backward pass.
-    """
+    """Dropout, and the addition of a residual if there is one, by a kernel that draws the mask again in backward."""
 
     composed = None
 

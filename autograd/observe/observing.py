@@ -29,9 +29,7 @@ class Observer:
         return call.forward(*arrays) if self.inner is None else self.inner.forward(call, arrays)
 
     def backward(self, call: Function, rule: Callable[..., Any], gradients: list[Any]) -> Any:
-        """Return rule(*gradients), the gradients of the call's inputs.
-        `gradients` are the gradients of the outputs, None for unused outputs.
-        """
+        """Return rule(*gradients), the gradients of the inputs, from those of the outputs (None for unused ones)."""
         return rule(*gradients) if self.inner is None else self.inner.backward(call, rule, gradients)
 
     def __enter__(self) -> Self:

@@ -42,17 +42,13 @@ def _reduced_reference(loss: np.ndarray, reduction: str) -> Any:
 
 @declare(lambda x, target, *, reduction="mean": _reduced_reference((x - target) ** 2, reduction))
 def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
-    """Compute (x - target)^2, reduced by "mean", "sum" or "none".
-    Raises ValueError for another reduction, or if the shapes differ.
-    """
+    """Compute (x - target)^2, reduced by "mean", "sum" or "none". Raises ValueError unless the shapes are equal."""
     return _reduced("mse_loss", lambda x, target: square(subtract(x, target)), reduction, x, target)
 
 
 @declare(lambda x, target, *, reduction="mean": _reduced_reference(OPS["abs"].reference(x - target), reduction))
 def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
-    """Compute |x - target|, reduced by "mean", "sum" or "none".
-    Raises ValueError for another reduction, or if the shapes differ.
-    """
+    """Compute |x - target|, reduced by "mean", "sum" or "none". Raises ValueError unless the shapes are equal."""
     return _reduced("l1_loss", lambda x, target: abs(subtract(x, target)), reduction, x, target)
 
 

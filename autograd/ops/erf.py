@@ -26,9 +26,7 @@ def _fold(x: Any) -> Any:
 
 @cache
 def _coefficients(double: bool) -> tuple[list[float], list[float], float, float]:
-    """Return the coefficients of the series in x^2 and in w, and the scale and shift that map t to w in [-1, 1].
-    Highest power first.
-    """
+    """Return the series in x^2 and in w, highest power first, and the scale and shift that map t to w in [-1, 1]."""
     terms, degree = (18, 18) if double else (9, 8)
     series = [2 / math.sqrt(math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(terms)]
     low, high = _fold(_SPLIT), _fold(_END)

@@ -46,9 +46,7 @@ class MergeHeads(Function):
 
 
 def empty_heads(xp: Any, shape: tuple[int, ...], dtype: Any, parts: int = 1) -> list[Array]:
-    """Return `parts` arrays (batch, heads, length, width).
-    The arrays are views of one array (batch, length, parts, heads, width).
-    """
+    """Return `parts` views (batch, heads, length, width) of one array (batch, length, parts, heads, width)."""
     batch, heads, length, width = shape
     whole = xp.empty((batch, length, parts, heads, width), dtype)
     return [whole[:, :, part].transpose(0, 2, 1, 3) for part in range(parts)]

@@ -30,9 +30,7 @@ def plain_index(index: Any, x: Any) -> Any:
 
 
 def _selects_once(index: Any) -> bool:
-    """Return whether the index has only integers, slices, None, Ellipsis and boolean masks, and so selects no element
-    twice.
-    """
+    """Return whether the index has no lists or arrays of integers, and so selects no element twice."""
     for part in index if isinstance(index, tuple) else (index,):
         basic = part is None or part is Ellipsis or isinstance(part, int | np.integer | slice)
         part = np.asarray(part) if isinstance(part, list) else part
@@ -42,9 +40,7 @@ def _selects_once(index: Any) -> bool:
 
 
 def add_at(target: Array, index: Any, values: Array) -> Array:
-    """Return `target`, which may be changed, with `values` added at an index. An element that is selected several times
-    gets all its values.
-    """
+    """Return `target`, which may be changed, plus `values` at an index; an element selected twice gets both."""
     if _selects_once(index):
         target[index] += values
         return target

@@ -108,9 +108,7 @@ def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor,
 
 @declare(np.tile, composed=True)
 def tile(x: Any, reps: int | Sequence[int]) -> Tensor:
-    """Repeat x `reps[i]` times along axis i.
-    If x's shape and `reps` differ in length, the shorter one is padded with ones in front.
-    """
+    """Repeat x `reps[i]` times along axis i. The shorter of x's shape and `reps` is padded with ones in front."""
     shape, counts = shape_of(x), list(sizes("tile: reps", reps))
     ndim = max(len(counts), len(shape))
     counts, sides = [1] * (ndim - len(counts)) + counts, [1] * (ndim - len(shape)) + list(shape)
@@ -122,9 +120,7 @@ def tile(x: Any, reps: int | Sequence[int]) -> Tensor:
 
 @declare(np.repeat)
 def repeat(x: Any, repeats: int | Sequence[int], axis: int | None = None) -> Tensor:
-    """Repeat each element along `axis` (of the flattened x for None).
-    `repeats` has one number for all or one for each.
-    """
+    """Repeat each element along `axis` (of the flattened x for None); `repeats` is one number or one for each."""
     if axis is None or not shape_of(x):
         x, axis = ravel(x), axis or 0
     counts, shape = integers("repeat: repeats", repeats), shape_of(x)

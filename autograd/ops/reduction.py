@@ -16,9 +16,7 @@ Axis = int | tuple[int, ...] | None
 
 
 def normalized_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
-    """Return `axis` as a tuple of non-negative axes; None stands for all axes.
-    Raises ValueError for an axis out of range or given twice.
-    """
+    """Return `axis` as a tuple of axes from 0 on, all for None. Raises ValueError for an invalid or repeated axis."""
     return tuple(range(ndim)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, ndim)
 
 
@@ -119,9 +117,7 @@ class Prod(Reduction):
 
 
 def _others(lines: Any, xp: Any) -> Any:
-    """Return for each element the product of the other elements in its row: the product of the elements before it times
-    the product of the elements after it.
-    """
+    """Return for each element the product of the elements before it times that of the elements after it, by row."""
     before, after = xp.ones_like(lines), xp.ones_like(lines)
     before[:, 1:] = xp.cumprod(lines[:, :-1], axis=1)
     after[:, :-1] = xp.cumprod(lines[:, :0:-1], axis=1)[:, ::-1]
@@ -137,9 +133,7 @@ def _others_recorded(lines: Tensor) -> Any:
 
 @declare(np.prod)
 def prod(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Compute the product over `axis` (all axes by default), in float32 for float16.
-    The gradient is exact even at 0.
-    """
+    """Compute the product over `axis` (by default all), in float32 for float16; the gradient is exact even at 0."""
     return Prod(axis_of(x, axis), keepdims)(x)
 
 

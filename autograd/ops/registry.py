@@ -109,9 +109,7 @@ def _select(plain: Callable[..., Any], operands: tuple[Any, ...], options: dict[
 
 
 def run_dispatched(plain: Callable[..., Any], *operands: Any) -> Any:
-    """In a backward rule, select an implementation and call it by `run`. The op must have no options, and its
-    implementations must be classes.
-    """
+    """In a backward rule, select an implementation (a class) of an op without options, and call it by `run`."""
     return run(_select(plain, operands, {})(), *operands)
 
 

@@ -15,9 +15,7 @@ from .shape import ravel
 
 
 def _order(x: Any, axis: int, descending: bool = False) -> Array:
-    """Return the indices of the elements in ascending or descending order.
-    Equal elements keep their order, and NaN is larger than any number.
-    """
+    """Return the indices of the sorted elements. Equal ones keep their order, and NaN is larger than any number."""
     x = array_of(x)
     xp = array_module(x)
     if descending:  # the ascending order of the flipped array, flipped: so equal elements stay in their order
@@ -28,9 +26,7 @@ def _order(x: Any, axis: int, descending: bool = False) -> Array:
 
 @declare(lambda x, axis=-1: np.argsort(x, axis=axis, kind="stable"))
 def argsort(x: Any, axis: int | None = -1) -> Tensor:
-    """Return the indices of the elements of x in ascending order along `axis`, of the flattened x for None.
-    There is no gradient.
-    """
+    """Return the indices that sort x along `axis`, of the flattened x for None, without a gradient."""
     if axis is None:
         x, axis = ravel(x), 0
     normalized_axes(axis, len(shape_of(x)))
