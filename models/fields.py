@@ -18,6 +18,8 @@ from functools import cache, partial, wraps
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal
 
+import numpy as np
+
 from ..autograd.ops import ACTIVATIONS
 from ..errors import short
 from ..nn.positional import POSITIONS
@@ -127,10 +129,22 @@ _hints: Callable[[Any], dict[str, Any]] = cache(partial(typing.get_type_hints, i
 
 
 def check_fields(owner: Any) -> None:
-    """Raise a ValueError that names the field if a field of a dataclass instance has an invalid value."""
+    """Raise a ValueError that names the field if a field of a dataclass instance has an invalid value.
+
+    NumPy scalars become Python numbers, which can be saved in JSON.
+    """
     for name, kind in field_kinds(type(owner)).items():
         if not fits(kind, value := getattr(owner, name)):
             raise ValueError(f"{name} is {short(value)}, but it must be {described(kind)}")
+        if (plain := plain_numbers(value)) is not value:
+            object.__setattr__(owner, name, plain)
+
+
+def plain_numbers(value: Any) -> Any:
+    """Return a NumPy scalar as a Python number, and a tuple of numbers with Python numbers; another value unchanged."""
+    if isinstance(value, tuple) and any(isinstance(one, np.generic) for one in value):
+        return tuple(map(plain_numbers, value))
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def fits(kind: Any, value: Any) -> bool:

@@ -136,13 +136,18 @@ def generate(
         rules: functions of the ids so far and the log-probabilities of the next id; see `Rules.functions`.
         context: the number of last ids that the function needs; 0 means all.
 
-    Raises ValueError for a sequence without ids or an id that is out of range, and for logits of another shape.
+    Raises ValueError for a sequence without ids or an id that is out of range, for logits of another shape, and for a
+    strategy with several results.
     """
     if not callable(model):
         raise TypeError(f"generate: the model must be a function of ids or a Module, not {type(model).__name__}")
     if any(np.ndim(row) != 1 for row in ids):
         raise TypeError("generate: ids must be a list of sequences, [[1, 2], [3]]; give [ids] for one sequence")
     strategy = (strategy or Strategy(beam=1)).with_rules(rules)
+    if strategy.n_best > 1:
+        raise ValueError(
+            f"generate returns one sequence for each: n_best={strategy.n_best} has no effect; leave it out"
+        )
     strategy = replace(strategy, rules=replace(strategy.rules, max_length=max_length))
     modes = [(module, module.training) for module in model.modules()] if isinstance(model, Module) else []
     try:

@@ -86,3 +86,15 @@ def test_a_dataclass_names_the_field() -> None:
             LanguageModelConfig(10, rotary=rotary)
     fields.check_fields(LanguageModelConfig(10, rotary={"base": 5e5, "length": None}))
     fields.check_fields(classifier_preset("paper", "news"))
+
+
+def test_numpy_scalars_become_python_numbers() -> None:
+    """A setting such as np.float32(0.25) ended a training at its first save, which is JSON."""
+    preset = dataclasses.replace(
+        translation_preset("smoke", "embedded"),
+        dropout=np.float32(0.25),
+        layers=np.int64(1),
+        betas=(np.float32(0.5), 0.9),
+    )
+    values = preset.dropout, preset.layers, *preset.betas
+    assert (values, [type(value) for value in values]) == ((0.25, 1, 0.5, 0.9), [float, int, float, float])

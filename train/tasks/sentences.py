@@ -11,7 +11,7 @@ import regex
 _CLOSING, _OPENING = "\"'”“’»«)\\]", "\"'„“‚‘»«(\\[¿¡"
 # A mark at the end of a sentence, and closing quotation marks; then blanks and the beginning of another sentence.
 _END = regex.compile(
-    rf"(?<![.!?…])[.!?…]++[{_CLOSING}]*+(?=\s++[{_OPENING}]*+[\p{{Lu}}\p{{Lt}}\p{{Lo}}\d])|[。！？]++[」』）”]*+"
+    rf"(?<![.!?…])[.!?…؟۔]++[{_CLOSING}]*+(?=\s++[{_OPENING}]*+[\p{{Lu}}\p{{Lt}}\p{{Lo}}\d])|[。！？।॥]++[」』）”]*+"
 )
 # What is not translated at the beginning of a line: blanks, and the sign of an entry of a list.
 _HEAD = regex.compile(r"\s*+(?:(?:[-–—*•·▪◦‣>]|\(?(?:\d++|\p{L})\))\s++)*+")
@@ -20,7 +20,7 @@ _LONGEST = 40  # characters in which two words before a mark are looked for
 
 _ABBREVIATION = regex.compile(
     r"abb|allg|aufl|bd|betr|bspw|bzgl|bzw|ca|dr|evtl|fam|fr|geb|gegr|ggf|hr|hrsg|inkl|jh|kap|mio|mr|mrd|mrs|ms|nr|"
-    r"prof|sog|st|std|str|tel|ungef|usf|vgl|vs|ziff|zzgl|approx|capt|col|dept|est|gov|inc|jr|lt|ltd|messrs|pres|rev|"
+    r"dipl|habil|ing|jur|med|nat|phil|rer|prof|sog|st|std|str|tel|ungef|usf|vgl|vs|ziff|zzgl|approx|capt|col|dept|est|gov|inc|jr|lt|ltd|messrs|pres|rev|"
     r"sgt|sr",
     regex.IGNORECASE,
 )
@@ -77,6 +77,7 @@ def join_text(pieces: list[str], translations: Iterable[str]) -> str:
 
 
 _NUMBER = regex.compile(r"\d++(?:[.,:]\d++)*+")
+_GROUPS = regex.compile(r"(?<![\d.,:])\d{1,3}(?:[ '’\u00a0\u202f]\d{3})++(?![\d:])(?:[.,]\d++)?+|" + _NUMBER.pattern)
 _TIME = regex.compile(r"\s*(?:Uhr\b|o['’]clock|[ap]\.?\s?m\b)")
 _MINUTES = regex.compile(r"(?<![\d.:])(\d?\d)[:.]([0-5]\d)(?![\d:])")
 _SPELLED = 12  # numbers up to twelve are often written as words
@@ -91,10 +92,10 @@ def missing_numbers(source: str, output: str) -> list[str]:
     >>> missing_numbers("Um 14:30 Uhr", "At 1:30 p.m.")
     ['14:30']
     """
-    given = {_digits(found[0]) for found in _NUMBER.finditer(output)}
+    given = {_digits(found[0]) for kind in (_NUMBER, _GROUPS) for found in kind.finditer(output)}
     clock = {(int(hour) % 12, minute) for hour, minute in _MINUTES.findall(output)}
     missing = []
-    for found in _NUMBER.finditer(source):
+    for found in _GROUPS.finditer(source):
         number, time = found[0], _MINUTES.fullmatch(found[0])
         if _TIME.match(source, found.end()):
             lost = bool(time and clock) and (int(time[1]) % 12, time[2]) not in clock

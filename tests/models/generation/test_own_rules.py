@@ -81,6 +81,8 @@ def test_a_rule_that_returns_something_else_is_named() -> None:
         generate(successor, [1, 2], 3)
     with pytest.raises(TypeError, match="the model must be a function of ids or a Module, not str"):
         generate("model", [[1, 2]], 3)
+    with pytest.raises(ValueError, match="n_best=2 has no effect"):
+        generate(successor, [[1, 2]], 3, strategy=Strategy(beam=2, n_best=2))
 
 
 def successor(ids: np.ndarray) -> np.ndarray:

@@ -21,6 +21,9 @@ def translator() -> Translator:
     [
         "Ich bin müde.| |Wo ist der Bahnhof?| |Hilfe!",
         "Am 3. Mai kam Dr. Ohm.| |Er blieb bis zum 19. Jahrhundert.",
+        "Herr Dr. med. Ohm ist Dipl.-Ing. und Dr. rer. nat. Er kam.| |Gut.",
+        "यह वाक्य है।| |यह भी।",
+        "هل هذا؟| |نعم.",
         "Ich kam z. B. mit dem Zug.| |Das war gut!",
         'Wer ist da?| |Ich.| |"Komm!" sagte er.| |„Ich gehe.“| |Sie lachte.',
         "Schreib an a.b@c.de oder siehe www.x.de/a.B?c.| |Danke.",
@@ -89,6 +92,8 @@ def test_each_sentence_of_a_text_is_translated(translator: Translator) -> None:
         ("Seit 1990, " + "9" * 5000, "since 1990", ["9" * 5000]),
         ("٤٤ und 44", "44", []),
         ("Es sind 3,5 % von 1.5 Liter.", "It is 3.5 per cent of 2 litres.", ["1.5"]),
+        ("Es sind 1 000 Euro, 2'500 Franken und 10.000 Euro.", "1,000 euros, 2,500 francs and 10 000 euros.", []),
+        ("Im Jahr 2020 100 Leute, 412 365 Mal", "In 2020 100 people, 412 times on 365 days", []),
         ("Es steht 2:1 nach 0:7.", "It is 2 to 1 after 0-1.", ["0:7"]),
     ],
 )
