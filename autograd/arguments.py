@@ -6,7 +6,7 @@ a Tensor for a number. It also accepts PyTorch's names of parameters, such as `d
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args
 
@@ -119,6 +119,13 @@ def integers(name: str, values: Any) -> Any:
 def sizes(name: str, values: Any) -> tuple[int, ...]:
     """Return a shape, or axes, as a tuple. Raises TypeError, with `name`, for what is not integers."""
     return values if type(values) is tuple else tuple(np.atleast_1d(integers(name, values)).tolist())
+
+
+def one_of(name: str, value: Any, words: Collection[str]) -> Any:
+    """Return an argument that is one of these words. Raises ValueError, with `name`, for another."""
+    if value not in words:
+        raise ValueError(f"{name} must be one of {', '.join(words)}, not {value!r:.60}")
+    return value
 
 
 def flag(name: str, value: Any) -> bool:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .numpy_habits import Missing
-from .operators import called
+from .numpy_habits import Missing, NumPyHabits
+from .operators import Operators, called
 
 if TYPE_CHECKING:
     from . import ops as _ops
@@ -38,9 +38,7 @@ class TorchNames:
     logsumexp, norm, masked_fill, pow = called("logsumexp norm masked_fill power")
     tril, triu, unsqueeze, gather, clamp = called("tril triu expand_dims gather clip")
 
-    def view(self: Any, *shape: Any) -> Tensor:
-        """Return the elements in another shape, as `reshape` does; the result is not a view."""
-        return self.reshape(*shape)
+    view, clone = Operators.reshape, NumPyHabits.copy  # neither is a view; the gradient passes through
 
     def permute(self: Any, *axes: Any) -> Tensor:
         """Permute the axes, as `transpose` with several arguments."""
@@ -60,10 +58,6 @@ class TorchNames:
             raise ValueError(f"chunk: the number of chunks must be at least 1, not {chunks}")
         step = max(-(-size // chunks), 1)
         return _ops.split(self, list(range(step, size, step)), axis=dim)
-
-    def clone(self: Any) -> Tensor:
-        """Return a copy; the gradient passes through it."""
-        return self.copy()
 
     def contiguous(self: Any) -> Tensor:
         """Return the tensor itself: no op depends on the order of elements in memory."""

@@ -13,7 +13,7 @@ class Dropout(Module):
     """
 
     def __init__(self, p: float = 0.5, *, generator: Generator | None = None):
-        check_probability("Dropout", p)
+        check_probability("Dropout: p", p)
         self.p, self.generator = p, generator
 
     def forward(self, x: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """The position-wise feed-forward network."""
 
 from ..autograd import Tensor, ops
+from ..autograd.arguments import one_of
 from ..autograd.ops import ACTIVATIONS
 from .dropout import Dropout
 from .linear import Linear
@@ -25,6 +26,5 @@ def inner_features(activation: str, dim_feedforward: int) -> int:
     """Return the number of linear1's output features for which linear2 has dim_feedforward input features.
     Raises ValueError for an unknown activation.
     """
-    if activation not in ACTIVATIONS:
-        raise ValueError(f"unknown activation {activation!r}: use one of {', '.join(ACTIVATIONS)}")
-    return 2 * dim_feedforward if ACTIVATIONS[activation].gated else dim_feedforward
+    gated = ACTIVATIONS[one_of("activation", activation, ACTIVATIONS)].gated
+    return 2 * dim_feedforward if gated else dim_feedforward

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Tensor, ops
-from ..autograd.arguments import integers, sizes
+from ..autograd.arguments import integers, one_of, sizes
 from ..autograd.ops import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -66,8 +66,7 @@ def nll_loss(
     """Compute -w_t x_t for log-probabilities x and a target class t, with the axes of `cross_entropy`. The mean divides
     by the sum of the class weights w_t. Raises ValueError for an unknown reduction, IndexError for another class.
     """
-    if reduction not in REDUCTIONS:
-        raise ValueError(f"nll_loss: reduction must be one of {', '.join(REDUCTIONS)}, not {reduction!r}")
+    one_of("nll_loss: reduction", reduction, REDUCTIONS)
     input, target = ops.moveaxis(input, 1, -1) if input.ndim > 2 else input, integers("nll_loss: target", target)
     check_classes("nll_loss", target, input.shape[-1], ignore_index)
     real = target != ignore_index

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Parameter, Tensor, ops
-from ..autograd.arguments import sizes
+from ..autograd.arguments import one_of, sizes
 from .dropout import Dropout, add_dropped
 from .module import Module, computes_as
 
@@ -100,6 +100,5 @@ def add_and_norm(x: Tensor, residual: Tensor, dropout: Module, norm: Module, *, 
 
 def make_norm(kind: str, features: int, eps: float = 1e-5) -> LayerNorm | RMSNorm:
     """Return the normalisation layer for `kind`, one of `NORMS`. Raises ValueError for another kind."""
-    if kind not in NORMS:
-        raise ValueError(f"unknown norm {kind!r}: use one of {', '.join(NORMS)}")
+    one_of("norm", kind, NORMS)
     return RMSNorm(features, eps) if kind == "rms" else LayerNorm(features, eps, eps_outside=kind == "layer_std")

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Parameter, Tensor, ops
+from ..autograd.arguments import one_of
 from ..autograd.backend import array_module, constant
 from . import init
 from .module import Module
@@ -205,11 +206,8 @@ def attention_positions(
         return RotaryPositions(head_dim, **(rotary or {}))
     if kind == "relative":
         return RelativePositions(num_heads)
-    if kind == "alibi":
-        return LinearBiasPositions(num_heads)
-    if kind != "none":
-        raise ValueError(f"unknown positions {kind!r} in attention: use one of {', '.join(ATTENTION_POSITIONS)}")
-    return None
+    one_of("positions in attention", kind, ATTENTION_POSITIONS)
+    return LinearBiasPositions(num_heads) if kind == "alibi" else None
 
 
 class NoPositions(Module):
@@ -227,6 +225,4 @@ def embedding_positions(kind: str, d_model: int, max_length: int, *, halves: boo
         return SinusoidalPositions(d_model, max_length, halves=halves), "none"
     if kind == "learned":
         return LearnedPositions(d_model, max_length), "none"
-    if kind not in POSITIONS:
-        raise ValueError(f"unknown positions {kind!r}: use one of {', '.join(POSITIONS)}")
-    return NoPositions(), kind
+    return NoPositions(), one_of("positions", kind, POSITIONS)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from ..autograd import Tensor
+from ..autograd.arguments import one_of
 from ..autograd.checkpoint import checkpoint
 from .attention import MultiHeadAttention
 from .containers import ModuleList
@@ -30,9 +31,7 @@ BIASES = {
 
 def has_biases(bias: str) -> tuple[bool, bool, bool]:
     """Return the entry `bias` of `BIASES`. Raises ValueError for an unknown name."""
-    if bias not in BIASES:
-        raise ValueError(f"unknown bias {bias!r}: use one of {', '.join(BIASES)}")
-    return BIASES[bias]
+    return BIASES[one_of("bias", bias, BIASES)]
 
 
 class _Layer(Module):

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import one_of
 from ..backend import array_module
 from ..function import Function
 from ..tensor import Tensor, array_of
@@ -179,6 +180,5 @@ def gelu(x: Any, approximate: str = "none") -> Tensor:
     approximate="tanh" selects the paper's faster approximation. Raises ValueError unless it is "none" or "tanh".
     Source: Hendrycks and Gimpel 2016, arXiv 1606.08415.
     """
-    if approximate not in ("none", "tanh"):
-        raise ValueError(f"gelu: approximate must be 'none' or 'tanh', not {approximate!r}")
+    one_of("gelu: approximate", approximate, ("none", "tanh"))
     return GELU()(x) if approximate == "none" else GELUTanh()(x)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arguments import flag, sizes
+from ..arguments import flag, one_of, sizes
 from ..backend import array_module
 from ..random import Generator, default_generator
 from ..tensor import array_of, constant_array, is_recorded
@@ -196,13 +196,12 @@ def attention(
     query, key, value, bias = promoted(query, key, value, bias)
     _check_shapes(query, key, value)
     key, value = (_for_each_head(x, query.shape[1]) for x in (key, value))
-    if method not in METHODS:
-        raise ValueError(f"attention: method must be one of {', '.join(METHODS)}, not {method!r}")
+    one_of("attention: method", method, METHODS)
     if block_size is not None and block_size < 1:
         raise ValueError(f"attention: block_size must be at least 1, not {block_size}")
     if window is not None and window < 0:
         raise ValueError(f"attention: window must be a number of positions, at least 0, not {window}")
-    check_probability("attention", dropout)
+    check_probability("attention: dropout", dropout)
     if isinstance(return_weights, list | tuple) or np.ndim(return_weights):
         return_weights = sizes("attention: return_weights", return_weights)
     else:

@@ -28,10 +28,10 @@ class Dropout(Function):
         return g * mask * scale
 
 
-def check_probability(op: str, p: float) -> None:
+def check_probability(name: str, p: float) -> None:
     """Raise ValueError unless 0 <= p <= 1."""
     if not 0 <= p <= 1:
-        raise ValueError(f"{op}: p must be a probability from 0 to 1, not {p}")
+        raise ValueError(f"{name} must be a probability from 0 to 1, not {p}")
 
 
 def _dropout_reference(x: np.ndarray, p: float = 0.5, *, training: bool = True, generator: Generator) -> np.ndarray:
@@ -47,7 +47,7 @@ def dropout(x: Any, p: float = 0.5, *, training: bool = True, generator: Generat
     p is rounded to a multiple of 2^-16. Source: Srivastava et al. 2014 (JMLR 15), in the "inverted" form.
     Raises ValueError unless 0 <= p <= 1.
     """
-    check_probability("dropout", p)
+    check_probability("dropout: p", p)
     if not training or p == 0:
         return x if isinstance(x, Tensor) else Tensor(x)
     (x,) = promoted(x)
@@ -70,7 +70,7 @@ def dropout_add(
     """Compute residual + dropout(x): a residual connection around a sublayer with output x. The shapes of x and
     residual must be equal. Raises ValueError unless 0 <= p <= 1, or if the shapes differ.
     """
-    check_probability("dropout_add", p)
+    check_probability("dropout_add: p", p)
     x, residual = promoted(x, residual)
     if x.shape != residual.shape:
         raise ValueError(f"dropout_add: x {list(x.shape)} and the residual {list(residual.shape)} differ in shape")

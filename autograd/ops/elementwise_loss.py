@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import one_of
 from ..backend import array_module
 from ..function import Function
 from ..tensor import Tensor, array_of, shape_of
@@ -25,8 +26,7 @@ def _reduced(name: str, formula: Callable[..., Tensor], reduction: str, x: Any, 
     if own != other:
         # (n, 1) and (n,) would broadcast to (n, n): training would run with a meaningless loss.
         raise ValueError(f"{name}: prediction {own} and target {other} differ in shape")
-    if reduction not in REDUCTIONS:
-        raise ValueError(f"{name}: reduction must be one of {', '.join(REDUCTIONS)}, not {reduction!r}")
+    one_of(f"{name}: reduction", reduction, REDUCTIONS)
     x, target, *factors = promoted(x, target, *(weight for weight in weights if weight is not None))
     half = x.dtype == np.float16
     loss = reduce(multiply, map(widened, factors), formula(widened(x), widened(target)))

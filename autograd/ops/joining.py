@@ -5,20 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import integers, sizes
+from ..arguments import integers, one_of, sizes
 from ..backend import Array, array_module, is_capturing
 from ..function import Function, run
 from ..tensor import Tensor, array_of, shape_of
 from .indexing import take
-from .reduction import normalized_axes
+from .reduction import AlongAxis, normalized_axes
 from .registry import declare
 from .shape import broadcast_to, ravel, reshape
 
 
-class Concatenate(Function):
-    def __init__(self, axis):
-        self.axis = axis
-
+class Concatenate(AlongAxis):
     def forward(self, *arrays):
         try:
             self.sizes = [a.shape[self.axis] for a in arrays]
@@ -56,10 +53,7 @@ def _listed(name: str, tensors: Any) -> Any:
     return tensors
 
 
-class Stack(Function):
-    def __init__(self, axis):
-        self.axis = axis
-
+class Stack(AlongAxis):
     def forward(self, *arrays):
         return joined([array_module(a).expand_dims(a, self.axis) for a in arrays], self.axis)
 
@@ -162,8 +156,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float =
         widths = [(int(b), int(a)) for b, a in np.broadcast_to(integers("pad: pad_width", pad_width), (ndim, 2))]
     except ValueError as error:
         raise ValueError(f"pad: pad_width {pad_width} has no pair (before, after) for each of {ndim} axes") from error
-    if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
-        raise ValueError(f"pad: mode {mode!r} is not one of constant, edge, reflect, symmetric, wrap")
+    one_of("pad: mode", mode, ("constant", "edge", "reflect", "symmetric", "wrap"))
     if any(b < 0 or a < 0 for b, a in widths):
         raise ValueError(f"pad: widths can't be negative: {pad_width}")
     if mode == "constant" or not any(any(pair) for pair in widths):

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import one_of
 from ..function import Function
 from ..random import Generator, default_generator
 from ..sums import summed
@@ -85,9 +86,8 @@ def linear_activation(
 
     Raises ValueError for an unknown activation, shapes that don't fit, or unless 0 <= dropout <= 1.
     """
-    check_probability("linear_activation", dropout)
-    if activation not in ACTIVATIONS:
-        raise ValueError(f"linear_activation: activation must be one of {', '.join(ACTIVATIONS)}, not {activation!r}")
+    check_probability("linear_activation: dropout", dropout)
+    one_of("linear_activation: activation", activation, ACTIVATIONS)
     x, weight, bias = promoted(x, weight, bias)
     operands = (x, weight) if bias is None else (x, weight, bias)
     generator = generator or default_generator

@@ -4,8 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import one_of
 from ..backend import array_module, constant
 from ..tensor import Tensor, array_of, constant_array, is_recorded
+from .dropout import check_probability
 from .elementwise import promoted
 from .linear import check_shapes, linear
 from .loss import _cross_entropy_reference, check_classes, cross_entropy
@@ -59,10 +61,8 @@ def linear_cross_entropy(
 
     Raises ValueError for shapes that don't fit or options out of range, IndexError for a class out of range.
     """
-    if reduction not in ("mean", "sum"):
-        raise ValueError(f"linear_cross_entropy: reduction must be 'mean' or 'sum', not {reduction!r}")
-    if not 0 <= label_smoothing <= 1:
-        raise ValueError(f"linear_cross_entropy: label_smoothing must be from 0 to 1, not {label_smoothing}")
+    one_of("linear_cross_entropy: reduction", reduction, ("mean", "sum"))
+    check_probability("linear_cross_entropy: label_smoothing", label_smoothing)
     if block_rows is not None and block_rows < 1:
         raise ValueError(f"linear_cross_entropy: block_rows must be at least 1, not {block_rows}")
     x, weight, bias = promoted(x, weight, bias)

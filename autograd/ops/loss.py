@@ -4,8 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import one_of
 from ..backend import array_module, as_array, constant
 from ..tensor import Tensor, array_of, constant_array
+from .dropout import check_probability
 from .elementwise import promoted
 from .reduction import narrowed, widened
 from .registry import declare, dispatch
@@ -90,10 +92,8 @@ def cross_entropy(
     (logits,) = promoted(logits if isinstance(logits, Tensor) else Tensor(logits))
     if weight is not None:
         weight = constant(array_module(logits.data), constant_array(weight, "cross_entropy: weights")).copy()
-    if not 0 <= label_smoothing <= 1:
-        raise ValueError(f"cross_entropy: label_smoothing must be from 0 to 1, not {label_smoothing}")
-    if reduction not in REDUCTIONS:
-        raise ValueError(f"cross_entropy: reduction must be one of {', '.join(REDUCTIONS)}, not {reduction!r}")
+    check_probability("cross_entropy: label_smoothing", label_smoothing)
+    one_of("cross_entropy: reduction", reduction, REDUCTIONS)
     if weight is not None and weight.shape != logits.shape[-1:]:
         raise ValueError(f"cross_entropy: weight of shape {weight.shape} does not fit {logits.shape[-1]} classes")
     if not hasattr(target, "dtype"):

@@ -129,7 +129,7 @@ def residual_layer_norm(
     sublayers. x and residual have the same shape (..., features). p is the argument of `dropout`; weight, bias and eps
     are arguments of `layer_norm`. Raises ValueError unless 0 <= p <= 1 and all shapes agree.
     """
-    check_probability("residual_layer_norm", p)
+    check_probability("residual_layer_norm: p", p)
     p, generator = p if training else 0.0, generator or default_generator
     x, residual, weight, bias = promoted(x, residual, weight, bias)
     if x.shape != residual.shape:

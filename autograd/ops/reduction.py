@@ -57,6 +57,13 @@ class Reduction(Function):
         self.keepdims = keepdims
 
 
+class AlongAxis(Function):
+    """The base class of ops along one axis."""
+
+    def __init__(self, axis):
+        self.axis = axis
+
+
 class Sum(Reduction):
     wide_start = True
 

@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function
 from ..sums import summed
 from ..tensor import Tensor
-from .reduction import floating, narrowed, widened
+from .reduction import AlongAxis, floating, narrowed, widened
 from .registry import declare
 
 
@@ -18,13 +17,10 @@ def _below_top(x: Any, axis: int) -> Any:
     return wide - wide.max(axis=axis, keepdims=True) if x.size else wide.copy()
 
 
-class Softmax(Function):
+class Softmax(AlongAxis):
     """p_i = exp(x_i) / sum_j exp(x_j); dx = p (g - sum_j g_j p_j). dp_j/dx_i is p_j (1 - p_i) if j = i, and -p_j p_i
     otherwise. dx_i is the sum over j of g_j dp_j/dx_i.
     """
-
-    def __init__(self, axis):
-        self.axis = axis
 
     def forward(self, x):
         out = array_module(x).exp(_below_top(x, self.axis))
@@ -49,11 +45,8 @@ def softmax(x: Any, axis: int = -1) -> Tensor:
     return Softmax(axis)(x)
 
 
-class LogSoftmax(Function):
+class LogSoftmax(AlongAxis):
     """y_i = x_i - log sum_j exp(x_j); dx = g - exp(y) sum_j g_j."""
-
-    def __init__(self, axis):
-        self.axis = axis
 
     def forward(self, x):
         xp = array_module(x)

@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module, as_array
-from ..function import Function, run
+from ..function import run
 from ..sums import running_dtype, summed
 from ..tensor import Tensor, array_of, shape_of
 from .elementwise import abs, divide, promoted, sign, square, subtract
 from .reduction import (
+    AlongAxis,
     Axis,
     Reduction,
     axis_of,
@@ -212,11 +213,8 @@ def norm(x: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bo
     return PNorm(2.0 if ord in (None, "fro") else float(ord), axes, keepdims)(x)
 
 
-class CumSum(Function):
+class CumSum(AlongAxis):
     """y_i = sum of x_j for j <= i; dx_j = sum of g_i for i >= j, a running sum from the end."""
-
-    def __init__(self, axis):
-        self.axis = axis
 
     def forward(self, x):
         out = array_module(x).cumsum(x, axis=self.axis, dtype=running_dtype(x))
