@@ -1,5 +1,6 @@
-"""The exception InputError for unusable input, advice on file system errors, lists of texts, and values in messages."""
+"""The exception InputError for unusable input, and parts of messages: advice, similar names, lists of texts, values."""
 
+import difflib
 import errno
 import reprlib
 from collections.abc import Iterable
@@ -55,3 +56,9 @@ def short(value: Any) -> str:
 def printable(text: str) -> str:
     """Return `text` with its control characters and unusual white space written as escapes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def near(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return "Did you mean X?" with the known name that is most like an unknown one, or else `otherwise`."""
+    close = difflib.get_close_matches(name, [*known], 1)
+    return f"Did you mean {close[0]}?" if close else otherwise

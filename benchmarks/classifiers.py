@@ -5,10 +5,10 @@ HANDLOOM_DATA=folder python -m benchmarks.classifiers runs/a runs/b --data news 
 
 from benchmarks.side_by_side import program, write_report
 from handloom.cli.command_line import run_main
-from handloom.examples.tables.news import figures
 from handloom.train.cells import markdown_table
 from handloom.train.data.news import load_news
 from handloom.train.tasks.classification import Classifier, MeanClassifier
+from handloom.train.tasks.metrics import class_scores
 
 COLUMNS = {"cell": "model", "valid_accuracy": "validation:.1%", "accuracy": "test:.1%", "macro_f1": "macro F1:.3f"}
 
@@ -27,7 +27,7 @@ def main() -> None:
         for part in ("valid", "test"):
             articles = getattr(data, part)
             texts = [article.text(options.descriptions) for article in articles]
-            found[part] = figures(model.predict(texts), [article.category for article in articles])
+            found[part] = class_scores(model.predict(texts), [article.category for article in articles])
         rows.append({"cell": name, "valid_accuracy": found["valid"]["accuracy"], **found["test"]})
     print(markdown_table(rows, COLUMNS))
     write_report(options.json, models=rows)

@@ -29,7 +29,7 @@ from numpy._core._multiarray_umath import __cpu_features__
 import handloom
 from handloom.cli.command_line import run_main
 from handloom.cli.translation import translation_task
-from handloom.examples.tables import language_models, news
+from handloom.examples.tables import language_models
 from handloom.models.shipped import MODELS, model_name, model_path
 from handloom.train.data.news import load_news
 from handloom.train.data.running_text import load_text_data
@@ -38,7 +38,7 @@ from handloom.train.runs.checkpoints import read_config, rounded, save_checkpoin
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tasks.classification import Classifier
 from handloom.train.tasks.language_modelling import Writer, tokenize
-from handloom.train.tasks.metrics import bleu, chrf
+from handloom.train.tasks.metrics import bleu, chrf, class_scores
 
 FIRST_UPDATES = 20
 TESTED_SENTENCES = 200  # sentences that a test translates, evenly spaced in the test set, which is sorted by length
@@ -108,7 +108,7 @@ def classifier_scores(classifier: Any, options: dict[str, Any]) -> dict[str, flo
     parts["headline only"], texts["headline only"] = articles, [article.headline for article in articles]
     found = {}
     for name, part in parts.items():
-        scores = news.figures(classifier.predict(texts[name]), [article.category for article in part])
+        scores = class_scores(classifier.predict(texts[name]), [article.category for article in part])
         found |= {f"{name}, {score}": round(100 * value, 2) for score, value in scores.items()}
         print(f"{name}, {len(part):,} articles: {scores}")
     return found

@@ -172,8 +172,7 @@ class ExampleRun:
     """A run of an example. Under mpirun, all processes train each model together, and the first one does the rest.
 
     Attributes:
-        arguments: the result of `parse_example`.
-        folder: the folder of the run.
+        arguments, folder: the result of `parse_example`, and the folder of the run.
         first: whether this is the first process.
         teacher, init: the models of --teacher and --init, or None.
         reported: whether the presets were made for the data set. Otherwise, training is `bounded` (see `train_model`),

@@ -74,18 +74,14 @@ def compare(folders: Sequence[str | Path]) -> tuple[str, dict[str, tuple[list[fl
     differing = sorted(  # options that all of the runs have
         name for name in set(options[0]).intersection(*options[1:]) if len({str(own[name]) for own in options}) > 1
     )
-    rows = []
+    rows, lines = [], {}
     for name, run, own in zip(names, runs, options, strict=True):
         given = {f"option {option}": str(own.get(option, "")) for option in differing}
         rows.append({"run": name, **given, **summary(run)})
+        for ending in ("", AVERAGED):
+            line = line_of([row for row in run.metrics() if bool(row.get("averaged")) == bool(ending)], "valid_loss")
+            lines |= {f"{name}{ending}": line} if line[0] or not ending else {}
     columns = {"run": "run", **{f"option {option}": option for option in differing}, **_COLUMNS}
-    lines = {}
-    for name, run in zip(names, runs, strict=True):
-        logged = run.metrics()
-        lines[name] = line_of([row for row in logged if not row.get("averaged")], "valid_loss")
-        averaged = line_of([row for row in logged if row.get("averaged")], "valid_loss")
-        if averaged[0]:
-            lines[f"{name}{AVERAGED}"] = averaged
     return markdown_table(rows, columns), lines
 
 

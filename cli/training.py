@@ -1,13 +1,12 @@
 """Training options, generated from the fields of a preset: --set changes any field, and some fields have flags."""
 
 import dataclasses
-import difflib
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from ..errors import InputError
+from ..errors import InputError, near
 from ..models import ClassifierConfig, LanguageModelConfig, Seq2SeqConfig
 from ..models.fields import Choices, described, field_kinds, parse_value, plain_kind, settings
 from ..models.hyperparameters import ClassifierPreset, LanguageModelPreset, Preset, TranslationPreset
@@ -162,8 +161,7 @@ def changed(preset: AnyPreset, values: Sequence[str]) -> AnyPreset:
     for given in values:
         name, _, text = given.partition("=")
         if name not in kinds:
-            near = difflib.get_close_matches(name, kinds, 1)
-            cure = f"Did you mean {near[0]}?" if near else f"It has {', '.join(sorted(kinds))}."
+            cure = near(name, kinds, f"It has {', '.join(sorted(kinds))}.")
             raise InputError(f"--set {given}: the preset has no {name!r}. {cure}")
         if name in made:
             raise InputError(f"--set {given}: {name} is given twice. Give it once.")

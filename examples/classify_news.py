@@ -47,7 +47,7 @@ def main() -> None:
 
     def test(classifier: Classifier) -> tuple[dict[str, float], list[str]]:
         predicted = classifier.predict(texts)
-        return news.figures(predicted, labels), predicted
+        return train.class_scores(predicted, labels), predicted
 
     with cli.example_run(arguments, data, Classifier, [TASK], train.NEWS_NAMES, labels=task.labels) as run:
         classifier = run.fit(task)

@@ -23,23 +23,12 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from handloom import models, train
 from handloom.autograd import Tensor, grad, manual_seed, no_grad, ops
 from handloom.cli import OptionParser, length, path, positive, results_folder, run_main, whole
 from handloom.examples.tables import layer_cost
-from handloom.models import Seq2SeqTransformer, translation_preset
 from handloom.nn import MultiHeadAttention
 from handloom.tokenizer import BPETokenizer
-from handloom.train import (
-    Adam,
-    TokenBatches,
-    checksum,
-    join_neighbours,
-    load_translation_data,
-    markdown_table,
-    plot_lines,
-    translation_loss,
-    write_results,
-)
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"steps": 60, "batch": 512, "document": None, "lengths": [2**n for n in range(6, 14)]},
@@ -98,24 +87,24 @@ def parse_arguments() -> argparse.Namespace:
     return argparse.Namespace(**{"out": None, "table": None, "preset": preset, **PRESETS[preset], **given})
 
 
-def train(options: argparse.Namespace, method: str, data: Any, tokenizer: BPETokenizer) -> dict[str, Any]:
+def train_with(options: argparse.Namespace, method: str, data: Any, tokenizer: BPETokenizer) -> dict[str, Any]:
     """Train with one method. Return a row of the table: time, memory and validation loss."""
-    preset = translation_preset(options.preset, data.name)
+    preset = models.translation_preset(options.preset, data.name)
     longest = options.document or preset.max_length
     tokens = options.batch * (options.document or SENTENCE)
     preset = dataclasses.replace(preset, tokens_per_batch=max(tokens, longest), max_length=longest)
     manual_seed(options.seed)
-    model = Seq2SeqTransformer(preset.model_config(tokenizer.vocab_size, tokenizer.pad_id)).to(options.device)
+    model = models.Seq2SeqTransformer(preset.model_config(tokenizer.vocab_size, tokenizer.pad_id)).to(options.device)
     for layer in model.modules():
         if isinstance(layer, MultiHeadAttention):
             layer.method = method
-    optimizer, loss_of = Adam(model.parameters(), lr=1e-3), translation_loss(0.0, tokenizer.pad_id)
+    optimizer, loss_of = train.Adam(model.parameters(), lr=1e-3), train.translation_loss(0.0, tokenizer.pad_id)
 
     def batches(pairs: Any) -> list[Any]:
         sources, targets = (tokenizer.encode_batch([pair[side] for pair in pairs]) for side in (0, 1))
         if options.document:
-            sources, targets = join_neighbours(sources, targets, options.document)
-        return list(TokenBatches(
+            sources, targets = train.join_neighbours(sources, targets, options.document)
+        return list(train.TokenBatches(
             [[*source, tokenizer.eos_id] for source in sources], targets,
             tokens_per_batch=preset.tokens_per_batch, seed=options.seed, max_length=preset.max_length,
             pad_id=tokenizer.pad_id, bos_id=tokenizer.bos_id, eos_id=tokenizer.eos_id,
@@ -181,19 +170,20 @@ def at_length(options: argparse.Namespace, methods: Sequence[str], tokens: int) 
 
 def draw(rows: list[dict[str, Any]], out: Path) -> None:
     """Draw time and memory over the length, a line for each method, as time.png and memory.png."""
-    for what, name, label in (("ms", "time", "ms, forward and backward"), ("peak_mb", "memory", "peak memory in MB")):
-        lines: dict[str, tuple[list[float], list[float]]] = {row["method"]: ([], []) for row in rows}
-        for row in rows:
-            for side, value in zip(lines[row["method"]], (row["length"], row[what]), strict=True):
-                side.append(value)
-        plot_lines(lines, out / f"{name}.png", x_label="length of the sequence", y_label=label, log_x=True)
+    found = {row["method"]: [own for own in rows if own["method"] == row["method"]] for row in rows}
+    for what, file, label in (
+        ("ms", "time", "ms, forward and backward"),
+        ("peak_mb", "memory", "peak memory in MB"),
+    ):
+        lines = {name: ([row["length"] for row in own], [row[what] for row in own]) for name, own in found.items()}
+        train.plot_lines(lines, out / f"{file}.png", x_label="length of the sequence", y_label=label, log_x=True)
 
 
 def main() -> None:
     options = parse_arguments()
     methods = layer_cost.methods_on(options.device)
-    data = load_translation_data(options.data)
-    size = translation_preset(options.preset, data.name).vocab_size
+    data = train.load_translation_data(options.data)
+    size = models.translation_preset(options.preset, data.name).vocab_size
     out = results_folder(options.out, "compare_attention")
     tables: dict[str, list[dict[str, Any]]] = {"lengths": [], "training": []}
     if options.table != "training":
@@ -204,7 +194,7 @@ def main() -> None:
     if options.table != "lengths":
         tokenizer = BPETokenizer.train([text for pair in data.train for text in pair], size)
         for method, stated in zip(methods, REPORT, strict=True):
-            row = train(options, method, data, tokenizer)
+            row = train_with(options, method, data, tokenizer)
             tables["training"].append({**row, **stated})
             print(f"trained with {method} attention: {row['seconds']:.1f} s", flush=True)
     write(options, data, tables, out)
@@ -219,12 +209,12 @@ def write(options: argparse.Namespace, data: Any, tables: dict[str, list[dict[st
         "training": (training, TRAINING_COLUMNS),
     }
     made = {name: rows for name, rows in tables.items() if rows}
-    parts = [f"{titles[name][0]}\n\n{markdown_table(rows, titles[name][1])}\n" for name, rows in made.items()]
+    parts = [f"{titles[name][0]}\n\n{train.markdown_table(rows, titles[name][1])}\n" for name, rows in made.items()]
     text = "\n".join(parts)
     (out / "tables.md").write_text(text, encoding="utf-8")
     command = shlex.join(["python", "examples/compare_attention.py", *sys.argv[1:]])
-    about = {"data": data.summary(), "notes": list(data.notes), "data_sha256": checksum(data)}
-    write_results(out / "results.json", {"command": command, "options": {"seed": options.seed}, **about}, made)
+    about = {"data": data.summary(), "notes": list(data.notes), "data_sha256": train.checksum(data)}
+    train.write_results(out / "results.json", {"command": command, "options": {"seed": options.seed}, **about}, made)
     print(f"\n{text}\n{out} holds the tables")
 
 

@@ -82,11 +82,8 @@ def main() -> None:
             shown["samples"] = news.sample_headlines(texts), news.SAMPLE_COLUMNS
         shown["models"] = rows, COLUMNS
         if arguments.table == "attention":
-            texts_by_origin = {"written": headlines, "reference": references}
-            copied = {
-                name: list(zip(descriptions, texts, strict=True))[:MAX_ARTICLES]
-                for name, texts in texts_by_origin.items()
-            }
+            written = list(zip(descriptions, headlines, strict=True))[:MAX_ARTICLES]
+            copied = {"written": written, "reference": held_out[:MAX_ARTICLES]}
             shown["alignment"] = attention.alignment_rows(translator, copied), attention.ALIGNMENT_COLUMNS
         how = {"headers": ("description", "headline", "written"), "titles": ("Best", "Worst"), "words": 14}
         samples, *_ = pairs.show_samples(translator, descriptions, references, headlines, run.folder, **how)

@@ -7,6 +7,7 @@ python examples/translate_en_fr.py --checkpoint runs/fr "A dog runs through the 
 """
 
 import dataclasses
+from functools import partial
 from typing import Any
 
 from handloom import Translator, cli, models, train
@@ -61,10 +62,7 @@ def main() -> None:
     table = arguments.table or ("positions" if data.name == "embedded" else "none")
     others = [kind for kind in POSITIONS if table == "positions" and kind != preset.positions]
     cells = {kind: task.with_preset(positions=kind) for kind in others}
-
-    def test(translator: Translator) -> tuple[dict[str, Any], list[str]]:
-        return pairs.figures(translator, data.test, long, strategy)
-
+    test = partial(pairs.figures, test=data.test, long=long, strategy=strategy)
     with cli.example_run(arguments, data, Translator, [name], train.data_names()) as run:
         translator = run.fit(task)
         (row, *rows), translations = run.score(translator, test, cells)

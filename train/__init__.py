@@ -26,7 +26,18 @@ if TYPE_CHECKING:
     from .runs.results import checksum, write_results
     from .tasks.classification import Classification, MeanClassifier
     from .tasks.language_modelling import TOKENIZERS, LanguageModelling, learn_tokens, tokenize
-    from .tasks.metrics import Score, accuracy, bleu, chrf, confusion_matrix, macro_f1, rouge, rows_text, samples_text
+    from .tasks.metrics import (
+        Score,
+        accuracy,
+        bleu,
+        chrf,
+        class_scores,
+        confusion_matrix,
+        macro_f1,
+        rouge,
+        rows_text,
+        samples_text,
+    )
     from .tasks.translation import Translation, back_translate, round_trips, translation_loss
     from .trainer import Trainer
     from .updates import mean_losses
@@ -36,11 +47,11 @@ __all__ = [
     "Classification", "EarlyStopping", "ExponentialAverage", "HalfPrecision", "History", "LanguageModelling",
     "LossScaler", "MeanClassifier", "Optimizer", "Plateau", "ProgressBar", "RunFolder", "Score", "TokenBatches",
     "Trainer", "TrainingStopped", "Translation", "accuracy", "back_translate", "bleu", "build_corpus", "caption_pairs",
-    "checksum", "chrf", "clip_grad_norm", "confusion_matrix", "constant", "cosine", "data_names", "denoising",
-    "find_process_group", "iter_lines", "join_neighbours", "learn_tokens", "linear", "load_captions", "load_news",
-    "load_text_data", "load_translation_data", "macro_f1", "markdown_table", "mean_losses", "noam", "optim",
-    "plot_attention", "plot_confusion", "plot_lines", "plot_losses", "plot_shares", "rouge", "round_trips", "rows_text",
-    "samples_text", "tokenize", "translation_loss", "unlabelled_texts", "write_results",
+    "checksum", "chrf", "class_scores", "clip_grad_norm", "confusion_matrix", "constant", "cosine", "data_names",
+    "denoising", "find_process_group", "iter_lines", "join_neighbours", "learn_tokens", "linear", "load_captions",
+    "load_news", "load_text_data", "load_translation_data", "macro_f1", "markdown_table", "mean_losses", "noam",
+    "optim", "plot_attention", "plot_confusion", "plot_lines", "plot_losses", "plot_shares", "rouge", "round_trips",
+    "rows_text", "samples_text", "tokenize", "translation_loss", "unlabelled_texts", "write_results",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -10,7 +10,7 @@ from ...models.text_baselines import NaiveBayes, TfIdfRegression, nearest
 from ...train.data.news import NEWS_NAMES, Article, News
 from ...train.runs.folder import RunFolder
 from ...train.tasks.classification import Labelled
-from ...train.tasks.metrics import accuracy, bleu, confusion_matrix, macro_f1, rouge
+from ...train.tasks.metrics import bleu, class_scores, rouge
 from .stated import STATED
 
 #: The help text of --data.
@@ -119,12 +119,6 @@ CLASSIFIER_COLUMNS = {
 }
 
 
-def figures(predicted: Sequence[str], actual: Sequence[str]) -> dict[str, float]:
-    """Compute accuracy and macro-F1, both from 0 to 1."""
-    labels = sorted({*predicted, *actual})
-    return {"accuracy": accuracy(predicted, actual), "macro_f1": macro_f1(confusion_matrix(predicted, actual, labels))}
-
-
 def baselines(train: Sequence[Labelled], valid: Sequence[Labelled], test: Sequence[Labelled]) -> list[dict[str, Any]]:
     """Return the rows of the most frequent class, naive Bayes and TF-IDF regression, tuned on `valid`."""
     labels = sorted({label for _, label in train})
@@ -138,7 +132,7 @@ def baselines(train: Sequence[Labelled], valid: Sequence[Labelled], test: Sequen
     if len(labels) * entries > MOST_NUMBERS:
         print(f"naive Bayes and TF-IDF regression are left out: {len(labels):,} classes need too much memory")
         frequent, _ = Counter(label for _, label in train).most_common(1)[0]
-        return [{"cell": f"always {frequent}", **figures([frequent] * len(test), actual)}]
+        return [{"cell": f"always {frequent}", **class_scores([frequent] * len(test), actual)}]
     (texts, classes), held_out = split(train), split(valid)
     majority = int(np.bincount(classes).argmax())
     bayes = NaiveBayes(texts, classes, len(labels)).choose(*held_out)
@@ -148,7 +142,7 @@ def baselines(train: Sequence[Labelled], valid: Sequence[Labelled], test: Sequen
         f"naive Bayes, alpha {bayes.alpha:g}": bayes.predict([text for text, _ in test]),
         f"TF-IDF regression, {regression.epochs} epochs": regression.predict([text for text, _ in test]),
     }
-    return [{"cell": name, **figures([labels[i] for i in found], actual)} for name, found in predictions.items()]
+    return [{"cell": name, **class_scores([labels[i] for i in found], actual)} for name, found in predictions.items()]
 
 
 def sample_errors(texts: Sequence[str], actual: Sequence[str], predicted: Sequence[str]) -> str:

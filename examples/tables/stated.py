@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ...files import read_json
 from ...train.cells import markdown_table
 from ...train.runs.folder import RunFolder
 from ...train.tasks.task import Task
-
-AnyTask = TypeVar("AnyTask", bound=Task[Any, Any])
 
 #: Rows, and the columns of `markdown_table` that show them.
 Table = tuple[Sequence[Mapping[str, Any]], Mapping[str, str]]
@@ -26,7 +24,7 @@ def write_tables(run: RunFolder, tables: Mapping[str, Table]) -> str:
     return text
 
 
-def ablation_cells(name: str, task: AnyTask) -> tuple[str, dict[str, AnyTask]]:
+def ablation_cells(name: str, task: Task[Any, Any]) -> tuple[str, dict[str, Any]]:
     """Return the name of the task's own cell, and the tasks of the other cells by their names.
 
     Numbers of heads must divide d_model. For other tables, such as "attention", the name is "" and there are no cells.

@@ -66,11 +66,11 @@ class News:
 
     def changed(self, change: Callable[[str], str]) -> "News":
         """Return the news with changed texts."""
-        parts = [
-            [Article(a.category, change(a.headline), change(a.description)) for a in part]
-            for part in (self.train, self.valid, self.test)
-        ]
-        return replace(self, train=parts[0], valid=parts[1], test=parts[2])
+
+        def of(part: list[Article]) -> list[Article]:
+            return [Article(a.category, change(a.headline), change(a.description)) for a in part]
+
+        return replace(self, train=of(self.train), valid=of(self.valid), test=of(self.test))
 
     def summary(self) -> str:
         """Return one line with the name of the data set and the sizes of its training, validation and test sets."""

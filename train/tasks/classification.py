@@ -22,7 +22,7 @@ from ..data.batches import TokenSequences, fingerprint_of
 from ..data.news import News, load_news
 from ..data.pairs import Items, items_of, train_and_valid
 from ..updates import Loss
-from .metrics import accuracy, confusion_matrix, macro_f1
+from .metrics import class_scores
 from .task import Task, TaskBatches, TrainedModel, with_teacher
 from .trained import Trained
 
@@ -201,9 +201,7 @@ class Classifier(TrainedModel):
     def score(self, data: Any) -> dict[str, float]:
         """Return the accuracy and the macro F1, 0 to 1, on held-out pairs (text, label)."""
         pairs = self.task.items(self, data).scored
-        predicted, actual = self.predict([text for text, _ in pairs]), [label for _, label in pairs]
-        matrix = confusion_matrix(predicted, actual, sorted({*self.labels, *actual}))
-        return {"accuracy": accuracy(predicted, actual), "macro_f1": macro_f1(matrix)}
+        return class_scores(self.predict([text for text, _ in pairs]), [label for _, label in pairs])
 
     def saved(self) -> dict[str, Any]:
         return {"labels": self.labels}

@@ -125,6 +125,12 @@ def macro_f1(matrix: np.ndarray) -> float:
     return float((2 * hits[total > 0] / total[total > 0]).mean())
 
 
+def class_scores(predicted: Sequence[Any], actual: Sequence[Any]) -> dict[str, float]:
+    """Compute accuracy and macro-F1, both from 0 to 1."""
+    labels = sorted({*predicted, *actual})
+    return {"accuracy": accuracy(predicted, actual), "macro_f1": macro_f1(confusion_matrix(predicted, actual, labels))}
+
+
 def best_and_worst(
     sources: Sequence[str], references: Sequence[str], hypotheses: Sequence[str], k: int = 5
 ) -> tuple[list[ScoredTranslation], list[ScoredTranslation]]:

@@ -6,7 +6,6 @@ run's folder.
 """
 
 import copy
-import difflib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +19,7 @@ import numpy as np
 from ...autograd import Tensor, default_generator, manual_seed, no_grad, ops
 from ...autograd.backend import array_module
 from ...autograd.backend import constant as device_constant
-from ...errors import InputError, short
+from ...errors import InputError, near, short
 from ...models.hyperparameters import Preset, Settings
 from ...models.presets import PRESET_NAMES
 from ...nn import Module, MultiHeadAttention, checkpoint_activations
@@ -91,8 +90,7 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
         preset = trained.presets.get(f"{trained.preset} multi30k" if few else "", trained.presets[trained.preset])
         names, settings = [field.name for field in fields(preset)], {**trained.settings, **settings}
         for name in settings.keys() - set(names):
-            close = difflib.get_close_matches(name, names, 1)
-            cure = f"Did you mean {close[0]}?" if close else f"Its settings are {', '.join(names)}."
+            cure = near(name, names, f"Its settings are {', '.join(names)}.")
             raise InputError(f"A {type(trained).__name__} has no setting {name!r}. {cure}")
         try:
             return replace(preset, **settings)

@@ -8,7 +8,6 @@ import pytest
 
 from handloom.autograd import Tensor
 from handloom.errors import InputError
-from handloom.examples.tables.news import figures
 from handloom.models import ClassifierConfig, TransformerClassifier
 from handloom.models.presets import CLASSIFIER_PRESETS
 from handloom.nn import Module
@@ -21,6 +20,7 @@ from handloom.train.tasks.classification import (
     MeanClassifier,
     classification_loss,
 )
+from handloom.train.tasks.metrics import class_scores
 from tests.support.small_run import log
 from tests.train.tasks.test_task import trained
 
@@ -121,7 +121,7 @@ def test_a_classifier_learns_stops_early_and_comes_back(tmp_path) -> None:
     assert steps[-1] < 200, "training stops after three epochs without a better accuracy"
     assert "2 classes" in said[0]
     texts = [text for text, _ in shuffled[80:]]
-    assert figures(classifier.predict(texts), [label for _, label in shuffled[80:]])["accuracy"] > 0.9
+    assert class_scores(classifier.predict(texts), [label for _, label in shuffled[80:]])["accuracy"] > 0.9
     loaded = Classifier.load(tmp_path / "run")
     np.testing.assert_array_equal(loaded.probabilities(texts), classifier.probabilities(texts))
     np.testing.assert_allclose(loaded.probabilities(texts, 1), classifier.probabilities(texts), atol=1e-6)
