@@ -1,7 +1,7 @@
 """Recurrent layers: RNN, LSTM and GRU. Parameter names and layouts are PyTorch's.
 
-One matrix product per layer computes all products with the inputs. The products with the previous state are computed
-one position at a time.
+One matrix product per layer computes all products with the inputs. The op `recurrence` computes the products with the
+previous state, one position at a time.
 """
 
 import math
@@ -11,6 +11,7 @@ import numpy as np
 
 from ..autograd import Parameter, Tensor, ops
 from ..autograd.backend import to_device
+from ..autograd.ops.recurrence import gru_step, lstm_step
 from . import init
 from .dropout import Dropout
 from .module import Module
@@ -32,6 +33,8 @@ class Recurrent(Module):
 
     gates: int  # blocks in the weights, in PyTorch's order
     states: int = 1  # arrays that a layer carries from step to step
+    weight_hh_l0: Parameter
+    step: Any  # function of W_ih x + b_ih (batch, gates hidden_size), the state with h first, W_hh and b_hh: next state
 
     def __init__(self, input_size: int | None, hidden_size: int, num_layers: int = 1, dropout: float = 0.0):
         if min(1 if input_size is None else input_size, hidden_size, num_layers) < 1:
@@ -41,18 +44,13 @@ class Recurrent(Module):
         bound = 1 / math.sqrt(hidden_size)
         rows = self.gates * hidden_size
         for layer in range(num_layers):
-            shapes = {
-                "weight_ih": (rows, hidden_size if layer else input_size),
-                "weight_hh": (rows, hidden_size),
-                "bias_ih": (rows,),
-                "bias_hh": (rows,),
-            }
+            columns = hidden_size if layer else input_size
+            shapes = {"weight_ih": (rows, columns), "weight_hh": (rows, hidden_size), "bias_ih": rows, "bias_hh": rows}
             for name, shape in shapes.items():
-                if layer == 0 and input_size is None and name.endswith("ih"):
-                    continue
-                parameter = Parameter(np.empty(shape, np.float32))
-                init.uniform_(parameter, -bound, bound)
-                setattr(self, f"{name}_l{layer}", parameter)
+                if columns is not None or name.endswith("hh"):
+                    parameter = Parameter(np.empty(shape, np.float32))
+                    init.uniform_(parameter, -bound, bound)
+                    setattr(self, f"{name}_l{layer}", parameter)
 
     def forward(self, x: Tensor, state: list[State] | None = None) -> tuple[Tensor, list[State]]:
         """Map x (batch, length, input_size) to the last layer's outputs (batch, length, hidden_size), and the state.
@@ -66,33 +64,22 @@ class Recurrent(Module):
         if len(x.shape) != 3 or x.shape[1] < 1:
             wanted = "(batch, length, input_size) with at least one position"
             raise ValueError(f"{type(self).__name__}: x must have the shape {wanted}, not {x.shape}")
-        batch, length = x.shape[:2]
-        form = [[(batch, self.hidden_size)] * self.states] * self.num_layers
+        form = [[(x.shape[0], self.hidden_size)] * self.states] * self.num_layers
         if state is not None and [[getattr(part, "shape", None) for part in own] for own in state] != form:
             raise ValueError(f"{type(self).__name__}: the state must be a list of tuples of Tensors with shapes {form}")
+        if state is None:
+            zeros = ops.zeros_like(x[:, 0, :1]) * ops.zeros_like(self.weight_hh_l0[:1])  # (batch, hidden_size)
+            state = [(zeros,) * self.states] * self.num_layers
         final: list[State] = []
-        for layer in range(self.num_layers):
+        for layer, own in enumerate(state):
             weight_hh, bias_hh = getattr(self, f"weight_hh_l{layer}"), getattr(self, f"bias_hh_l{layer}")
-            if state is None:
-                zeros = ops.zeros_like(x[:, 0, :1]) * ops.zeros_like(weight_hh[:1])  # (batch, hidden_size)
-                own: State = (zeros,) * self.states
-            else:
-                own = state[layer]
-            outputs = []
             if layer or self.input_size is not None:
                 x = ops.linear(x, getattr(self, f"weight_ih_l{layer}"), getattr(self, f"bias_ih_l{layer}"))
-            for from_input in ops.split(x, length, axis=1):
-                own = self.step(from_input.reshape(batch, from_input.shape[-1]), own, weight_hh, bias_hh)
-                outputs.append(own[0])
-            final.append(own)
-            x = ops.stack(outputs, axis=1)
+            x, *following = ops.recurrence(x, weight_hh, bias_hh, *own, step=self.step)
+            final.append(tuple(following))
             if layer < self.num_layers - 1:
                 x = self.dropout(x)
         return x, final
-
-    def step(self, from_input: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor) -> State:
-        """Return the next state from W_ih x + b_ih (batch, gates hidden_size) and the previous state, with h first."""
-        raise NotImplementedError
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}, num_layers={self.num_layers}"
@@ -115,12 +102,7 @@ class LSTM(Recurrent):
     """
 
     gates, states = 4, 2
-
-    def step(self, from_input: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor) -> State:
-        h, c = state
-        i, f, g, o = ops.split(from_input + ops.linear(h, weight_hh, bias_hh), 4, axis=1)
-        c = ops.sigmoid(f) * c + ops.sigmoid(i) * ops.tanh(g)
-        return ops.sigmoid(o) * ops.tanh(c), c
+    step = staticmethod(lstm_step)
 
 
 class GRU(Recurrent):
@@ -131,13 +113,7 @@ class GRU(Recurrent):
     """
 
     gates = 3
-
-    def step(self, from_input: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor) -> State:
-        (h,) = state
-        r, z, n = ops.split(from_input, 3, axis=1)
-        own_r, own_z, own_n = ops.split(ops.linear(h, weight_hh, bias_hh), 3, axis=1)
-        candidate = ops.tanh(n + ops.sigmoid(r + own_r) * own_n)
-        return (candidate + ops.sigmoid(z + own_z) * (h - candidate),)
+    step = staticmethod(gru_step)
 
 
 def select_rows(state: list[State], rows: Any) -> list[State]:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ops.recurrence import gru_step, lstm_step
 from .draw import Draw, spec, with_seed
 
 
@@ -143,3 +144,11 @@ def _attention(d: Draw, _: tuple[int, ...]) -> Any:
     bias = (d.array(stretched("bias")),) if d.flag("bias") else ()
     arrays = d.array((batch, heads, queries, width)), d.array((batch, kv_heads, keys, width))
     return *arrays, d.array((batch, kv_heads, keys, value_width)), *bias, kwargs
+
+
+@spec("recurrence", ulps=64, analytic=False)
+def _recurrence(d: Draw, _: tuple[int, ...]) -> Any:
+    step, gates, states = d.choice("step", ((lstm_step, 4, 2), (gru_step, 3, 1)))
+    batch, length, hidden = (d.integer(1, 3) for _ in range(3))
+    shapes = (batch, length, gates * hidden), (gates * hidden, hidden), (gates * hidden,), *[(batch, hidden)] * states
+    return *map(d.array, shapes), {"step": step}

@@ -42,6 +42,7 @@ from .linear import linear, linear_activation
 from .linear_cross_entropy import linear_cross_entropy
 from .loss import cross_entropy
 from .normalization import layer_norm, residual_layer_norm, rms_norm
+from .recurrence import recurrence
 from .reduction import argmax, argmin, max, mean, min, prod, sum
 from .registry import OPS
 from .selection import clip, masked_fill, maximum, minimum, where

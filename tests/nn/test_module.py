@@ -233,6 +233,32 @@ def test_continuing_from_a_state(kind: str) -> None:
             module(x, wrong)
 
 
+class Leaky(nn.GRU):
+    """A recurrent layer with its own step: h' = (h + tanh(x + W h + b)) / 2."""
+
+    gates = 1
+
+    def step(self, from_input, state, weight_hh, bias_hh):
+        return ((state[0] + ops.tanh(from_input + ops.linear(state[0], weight_hh, bias_hh))) * 0.5,)
+
+
+def test_an_own_step_of_a_recurrent_layer_is_computed() -> None:
+    layer, h = Leaky(3, 4).astype(np.float64), np.zeros((2, 4))
+    x = RNG.normal(size=(2, 5, 3))
+    for t in range(5):
+        own = h @ layer.weight_hh_l0.data.T + layer.bias_hh_l0.data
+        h = (h + np.tanh(x[:, t] @ layer.weight_ih_l0.data.T + layer.bias_ih_l0.data + own)) / 2
+    np.testing.assert_allclose(layer(Tensor(x))[0].data[:, -1], h, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+def test_gradients_through_the_last_state_only(kind: str) -> None:
+    layer = getattr(nn, kind)(3, 4).astype(np.float64)
+    inputs = [RNG.normal(size=(2, 3, 3)), *(RNG.normal(size=(2, 4)) for _ in range(layer.states))]
+    for part in range(layer.states):
+        assert gradcheck(lambda x, *state, part=part: layer(x, [state])[1][0][part], inputs)
+
+
 def test_dropout_is_between_the_layers_only() -> None:
     x = Tensor(RNG.normal(size=(2, 5, 3)).astype(np.float32))
     one, two = nn.GRU(3, 4, 1, dropout=0.5), nn.GRU(3, 4, 2, dropout=0.5)
