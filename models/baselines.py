@@ -153,9 +153,8 @@ class RecurrentConfig:
     """The configuration of a RecurrentLanguageModel; `kind` is "rnn", "lstm" or "gru".
 
     If `embedding` is false, the input of the first layer is one-hot tokens. The product with a one-hot token is one row
-    of the input weights, to which the input biases are already added.
-
-    Raises ValueError for an invalid value; see `fields`.
+    of the input weights, to which the input biases are already added. Raises ValueError for an invalid value; see
+    `fields`.
     """
 
     vocab_size: Count

@@ -39,9 +39,7 @@ class ClassifierConfig(ModelOptions):
             scaled by 1/(1-p).
         bos: whether each text begins with <bos>; the caller adds it.
 
-    It also has the arguments that `ModelOptions` describes.
-
-    Raises ValueError for an invalid value; see `fields`.
+    It also has the arguments that `ModelOptions` describes. Raises ValueError for an invalid value; see `fields`.
     """
 
     vocab_size: Count
@@ -75,11 +73,10 @@ class ClassifierConfig(ModelOptions):
 class TransformerClassifier(nn.Module):
     """An encoder that classifies texts: ids (batch, length), padded at the end -> logits (batch, classes).
 
-    The logits are computed from the encoder outputs that `pooling` selects.
-
-    With "first" every text should begin with the same token (<bos>), because the output layer uses only the encoder
-    output at this position. Source: Devlin et al. 2019, arXiv 1810.04805, section 3.1. Source of token dropout: Iyyer
-    et al. 2015, "Deep unordered composition rivals syntactic methods for text classification", section 3.
+    The logits are computed from the encoder outputs that `pooling` selects. With "first" every text should begin with
+    the same token (<bos>), because the output layer uses only the encoder output at this position. Source: Devlin et
+    al. 2019, arXiv 1810.04805, section 3.1. Source of token dropout: Iyyer et al. 2015, "Deep unordered composition
+    rivals syntactic methods for text classification", section 3.
     """
 
     def __init__(self, config: ClassifierConfig):
@@ -105,10 +102,9 @@ class TransformerClassifier(nn.Module):
 
         `lengths` (batch,) are the numbers of tokens without padding; if None, they are computed from `ids`.
 
-        `token_types` (batch, length) are the tokens' types; None means type 0 for all tokens.
-
-        Raises ValueError if `ids` is longer than `max_length`, or for token types that the model does not have.
-        Raises IndexError for an id outside the vocabulary.
+        `token_types` (batch, length) are the tokens' types; None means type 0 for all tokens. Raises ValueError if
+        `ids` is longer than `max_length`, or for token types that the model does not have. Raises IndexError for an id
+        outside the vocabulary.
         """
         if token_types is not None and not self.config.token_types:
             raise ValueError("this model has no token types: build it with token_types, or pass none")

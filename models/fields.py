@@ -154,11 +154,10 @@ def fits(kind: Any, value: Any) -> bool:
         return optional or kind is Any
     kind = plain
     if typing.get_origin(kind) is tuple:
-        kinds = kind.__args__
-        if kinds[-1] is ...:
-            return isinstance(value, (tuple, list)) and all(fits(kinds[0], one) for one in value)
-        same = isinstance(value, (tuple, list)) and len(value) == len(kinds)
-        return same and all(map(fits, kinds, value))
+        if not isinstance(value, tuple | list):
+            return False
+        kinds = kind.__args__[:1] * len(value) if kind.__args__[-1] is ... else kind.__args__
+        return len(value) == len(kinds) and all(map(fits, kinds, value))
     if isinstance(rule, Choices):
         return any(value is word or (value == word and type(value) is type(word)) for word in rule.words)
     if kind is bool or isinstance(value, bool):

@@ -29,9 +29,7 @@ class LanguageModelConfig(ModelOptions):
         tie_output: whether embedding and output layer share one matrix.
         output_bias: whether the output layer has a bias; None means a bias unless `tie_output` is true.
 
-    It also has the arguments that `ModelOptions` describes.
-
-    Raises ValueError for an invalid value; see `fields`.
+    It also has the arguments that `ModelOptions` describes. Raises ValueError for an invalid value; see `fields`.
     """
 
     vocab_size: Count
@@ -67,9 +65,8 @@ class LanguageModel(nn.Module):
         self.dropout = nn.Dropout(c.dropout)
         layers, norm = c.layers_of(nn.TransformerEncoderLayer, c.layers, in_attention, head_dim=c.head_dim)
         self.decoder = nn.TransformerEncoder(layers, norm)
-        self.output = nn.Linear(
-            c.d_model, c.vocab_size, bias=not c.tie_output if c.output_bias is None else c.output_bias
-        )
+        bias = not c.tie_output if c.output_bias is None else c.output_bias
+        self.output = nn.Linear(c.d_model, c.vocab_size, bias=bias)
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
                 nn.init.zeros_(parameter)
@@ -83,9 +80,8 @@ class LanguageModel(nn.Module):
         """Return the logits of the token after each of `ids` (batch, length).
 
         The first `padding` (batch,) tokens of each row are padding. No other token attends to padding, and the first
-        token after it has position 0. The logits at padding are undefined.
-
-        Raises ValueError if there are more than `max_length` positions, IndexError for an id outside the vocabulary.
+        token after it has position 0. The logits at padding are undefined. Raises ValueError if there are more than
+        `max_length` positions, IndexError for an id outside the vocabulary.
         """
         return self.output(self.hidden(ids, padding))
 

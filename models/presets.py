@@ -41,7 +41,6 @@ PAPER = TranslationPreset(
     optimizer="adamw", lr_factor=0.5, warmup=4000, validate_every=1000,
 )  # fmt: skip
 
-
 #: German into English.
 TRANSLATION_PRESETS = {
     "smoke": SMOKE, "laptop embedded": LAPTOP_EMBEDDED, "laptop multi30k": LAPTOP_MULTI30K, "laptop": LAPTOP,

@@ -40,9 +40,7 @@ class Seq2SeqConfig(ModelOptions):
         title_case: whether the model expects sources in Title Case; the caller must convert them.
         lowercase: whether the model expects and generates lower case; the caller must convert the texts.
 
-    It also has the arguments that `ModelOptions` describes.
-
-    Raises ValueError for an invalid value; see `fields`.
+    It also has the arguments that `ModelOptions` describes. Raises ValueError for an invalid value; see `fields`.
     """
 
     source_vocab_size: Count
@@ -126,9 +124,8 @@ class Seq2SeqTransformer(nn.Module):
         """Add layers at the end of the encoder without a change of the model's output, which training then improves.
 
         A new layer is a copy of the last one in which the last matrix of each sublayer is zero, so the sublayers add
-        zero to their input. Source: "Net2Net", Chen et al. 2016, arXiv 1511.05641.
-
-        Raises ValueError for a post-norm model, whose layers also normalise their input.
+        zero to their input. Source: "Net2Net", Chen et al. 2016, arXiv 1511.05641. Raises ValueError for a post-norm
+        model, whose layers also normalise their input.
         """
         if number and not self.config.norm_first:
             raise ValueError("only a model with norm_first=True can get new layers")

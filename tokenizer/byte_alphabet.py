@@ -17,7 +17,6 @@ BYTE_TO_CHARACTER: list[str] = [_CHARACTERS[byte] for byte in range(256)]
 # The bytes in the order of their characters' code points: in this order they get their ids.
 BYTES_IN_ID_ORDER: list[int] = sorted(range(256), key=BYTE_TO_CHARACTER.__getitem__)
 
-
 _BYTES = {character: byte for byte, character in enumerate(BYTE_TO_CHARACTER)}
 
 

@@ -347,10 +347,7 @@ class Trainer:
         further = self.group.from_first(lambda: dict(metrics(self.model)))
         check_names("metrics", further, {"step", "epoch", "averaged", "loss", *values})
         values |= further
-        for name, value in values.items():
-            values[name] = value.item() if getattr(value, "size", 0) == 1 and hasattr(value, "item") else value
-            if not isinstance(values[name], int | float):
-                raise TypeError(f"the metric {name!r} is {short(value)}, but it must be a number")
+        values = {name: number("Trainer", f"the metric {name!r}", value, float) for name, value in values.items()}
         if not math.isfinite(values["valid_loss"]):
             raise FloatingPointError(
                 f"Step {self.progress.step}: the validation loss is {values['valid_loss']}. The learning rate "

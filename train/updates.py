@@ -66,12 +66,13 @@ def measured(found: Any) -> tuple[Tensor, Any, Mapping[str, Any]]:
 
     The number is a Python number, or an array on a device. Raises TypeError if it is not what a Loss returns.
     """
-    value, count, means = found if isinstance(found, tuple) and len(found) == 3 else (*_pair(found), {})
+    given: tuple[Any, ...] = found if isinstance(found, tuple) and 1 < len(found) < 4 else (found,)
+    value, count, means = given + (None, 1.0, {})[len(given) :]
     if not isinstance(value, Tensor) or value.size != 1 or not isinstance(means, Mapping):
-        given = f"a Tensor of shape {value.shape}" if isinstance(value, Tensor) else short(found)
+        wrong = f"a Tensor of shape {value.shape}" if isinstance(value, Tensor) else short(found)
         raise TypeError(
             "the loss must return a Tensor with one number; or a tuple of it, the number of items over which it is a "
-            f"mean, and optionally a dict of further means; not {given}"
+            f"mean, and optionally a dict of further means; not {wrong}"
         )
     if isinstance(count, np.ndarray) or not is_array(count):  # a NumPy scalar would change the dtype of products
         count = number("the loss", "its number of items", count, NotNegative)
@@ -83,10 +84,6 @@ def check_names(what: str, names: Iterable[Any], taken: Collection[str]) -> None
     """Raise ValueError if a further number would replace one of the names in the log that are `taken`."""
     if wrong := [name for name in names if name in taken]:
         raise ValueError(f"{what}: the name {wrong[0]!r} has another meaning in the log: choose another one")
-
-
-def _pair(found: Any) -> tuple[Any, Any]:
-    return found if isinstance(found, tuple) and len(found) == 2 else (found, 1.0)
 
 
 def updated_parameters(model: Module, optimizer: Optimizer) -> list[tuple[str, Parameter]]:

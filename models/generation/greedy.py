@@ -69,11 +69,9 @@ def steps(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool = 
     """
     progress = SearchProgress(state, rules)
     may_ban = rules.ruled_out if choose is likeliest and not scores else None
-    sequences = np.arange(state.rows)
+    sequences, zeros = np.arange(state.rows), np.zeros(state.rows)
     for position in range(progress.length):
-        yield DecodingStep(
-            sequences, progress.history[:, position], np.zeros(len(sequences)), np.zeros(len(sequences), bool)
-        )
+        yield DecodingStep(sequences, progress.history[:, position], zeros, zeros.astype(bool))
     ids = progress.first_ids()
     while len(sequences):
         step = _next_step(state.step(ids, may_ban), progress, sequences, choose, scores)

@@ -36,10 +36,8 @@ def apply_repetition_penalty(logits: Any, history: np.ndarray, penalty: float) -
     """Make the tokens of `history` (rows, length) less likely by changing `logits` (rows, vocab_size) in place.
 
     Positive logits are divided by `penalty`, and negative logits are multiplied by it. A token that occurs repeatedly
-    is penalised once.
-
-    Source: Keskar et al. 2019, arXiv 1909.05858, section 4.1, which divides all logits; multiplying negative logits
-    makes these tokens less likely too.
+    is penalised once. Source: Keskar et al. 2019, arXiv 1909.05858, section 4.1, which divides all logits; multiplying
+    negative logits makes these tokens less likely too.
     """
     xp = array_module(logits)
     rows, tokens = xp.arange(len(history))[:, None], xp.asarray(history)

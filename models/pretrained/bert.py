@@ -11,7 +11,6 @@ MODEL = TransformerClassifier
 IGNORED = ("position_ids", "cls.")  # the head of pre-training
 HEAD = ("output.", "pooler.")  # starts untrained for a new task, a pooler only if the folder has none
 
-
 FIELDS: Fields = {
     "vocab_size": "vocab_size", "d_model": "hidden_size", "nhead": "num_attention_heads",
     "layers": "num_hidden_layers", "dim_feedforward": "intermediate_size", "dropout": ("hidden_dropout_prob", 0.1),

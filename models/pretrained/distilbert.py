@@ -12,7 +12,6 @@ MODEL = TransformerClassifier
 IGNORED = ("position_ids", "vocab_transform", "vocab_layer_norm", "vocab_projector")  # the head of pre-training
 HEAD = ("output.", "pooler.")
 
-
 FIELDS: Fields = {
     "vocab_size": "vocab_size", "d_model": "dim", "nhead": "n_heads", "layers": "n_layers",
     "dim_feedforward": "hidden_dim", "dropout": ("dropout", 0.1), "activation": ("activation", "gelu"),

@@ -12,7 +12,6 @@ MODEL = LanguageModel
 IGNORED = ("attn.bias", "attn.masked_bias")  # masks that old versions stored
 TRANSPOSED = True
 
-
 FIELDS: Fields = {
     "vocab_size": "vocab_size", "d_model": "n_embd", "nhead": "n_head", "layers": "n_layer",
     "dropout": ("resid_pdrop", 0.1), "activation": ("activation_function", "gelu_new"), "max_length": "n_positions",

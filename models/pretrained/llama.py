@@ -14,7 +14,6 @@ PREFIX = "model."
 MODEL = LanguageModel
 IGNORED = ("rotary_emb.inv_freq",)
 
-
 FIELDS: Fields = {
     "vocab_size": "vocab_size", "d_model": "hidden_size", "nhead": "num_attention_heads",
     "layers": "num_hidden_layers", "dim_feedforward": "intermediate_size",
@@ -30,7 +29,6 @@ SCALINGS: dict[str, dict[str, str]] = {
         "length": "original_max_position_embeddings",
     },
 }  # fmt: skip
-
 
 #: The defaults of fields that differ from those of Llama.
 DEFAULTS: dict[str, dict[str, Any]] = {

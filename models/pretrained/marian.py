@@ -17,7 +17,6 @@ MODEL = Seq2SeqTransformer
 IGNORED = ("embed_positions.weight", "model.shared.weight")  # sinusoidal tables; an unused table
 MAX_POSITIONS = 1 << 15  # the table is computed, not read, so a file could ask for any size
 
-
 FIELDS: Fields = {
     "source_vocab_size": "vocab_size", "d_model": "d_model", "nhead": "encoder_attention_heads",
     "encoder_layers": "encoder_layers", "decoder_layers": "decoder_layers", "dim_feedforward": "encoder_ffn_dim",

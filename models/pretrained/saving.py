@@ -19,7 +19,7 @@ from . import bert, distilbert, gpt2, llama, marian
 from .files import INDEX, WEIGHTS
 from .generation_config import generation_config
 from .layouts import entries
-from .tokenizers import save_tokenizer
+from .tokenizers import role_names, save_tokenizer
 
 
 def save(
@@ -90,12 +90,8 @@ def _architecture(model: Any) -> Any:
 
 def _special_ids(model: Any, tokenizer: Tokenizer | None) -> dict[str, int | None]:
     """Return the special token ids for config.json, such as bos_token_id; None for a missing token."""
-    found: dict[str, int | None] = {}
-    for role in ("bos", "eos", "pad"):
-        try:
-            found[f"{role}_token_id"] = None if tokenizer is None else getattr(tokenizer, f"{role}_id")
-        except InputError:
-            found[f"{role}_token_id"] = None
+    names = {} if tokenizer is None else role_names(tokenizer)
+    found = {f"{r}_token_id": getattr(tokenizer, f"{r}_id") if r in names else None for r in ("bos", "eos", "pad")}
     if hasattr(model.config, "pad_id"):
         found["pad_token_id"] = model.config.pad_id
     if isinstance(model, Seq2SeqTransformer):

@@ -20,7 +20,6 @@ ROLES = {
     "eos": ("eos_token", "sep_token"),
 }
 
-
 #: The files of a tokenizer, of which each type has some.
 FILES = (
     "source.spm", "target.spm", "vocab.json", "target_vocab.json", "tokenizer.json", "merges.txt", "vocab.txt",
@@ -151,9 +150,8 @@ def save_tokenizer(
     """Write the tokenizer files of `transformers`, and remove those of an older tokenizer.
 
     The saved tokenizer adds <bos> before a text if `begins` is true and <eos> after it if `ends` is true, or if the
-    tokenizer already adds them.
-
-    Raises InputError for tokenizers of characters or words, which `transformers` does not have.
+    tokenizer already adds them. Raises InputError for tokenizers of characters or words, which `transformers` does not
+    have.
     """
     said: dict[str, Any] = {"model_max_length": max_length}
     said |= {f"{role}_token": name for role, name in role_names(tokenizer).items()}

@@ -43,9 +43,8 @@ def load_captions(name_or_path: str) -> Captions:
     "coco" is the set val2017 of MS COCO (Lin et al. 2014, arXiv 1405.0312).
 
     A hash of its first caption assigns each picture to training (90 %), validation (5 %) or test (5 %). Validation and
-    test pictures are left out if one of their captions also occurs in training.
-
-    Raises InputError if the data set can't be found or the file can't be used.
+    test pictures are left out if one of their captions also occurs in training. Raises InputError if the data set can't
+    be found or the file can't be used.
     """
     if name_or_path == "embedded":
         return _split(list(itertools.islice(scenes(), EMBEDDED_SCENES)), 0, "embedded")

@@ -51,10 +51,8 @@ def iter_lines(path: str | Path) -> Iterator[str]:
 
     Files of gzip, bzip2 and xz, and zip archives of one file, are recognised by their first bytes. A byte order mark at
     the start of a line, as in files that were joined, is skipped. A line feed at the end of the file does not add an
-    empty line.
-
-    Raises InputError if the file can't be opened, is not a regular file, is a damaged gzip file, or contains bytes that
-    are not UTF-8 text.
+    empty line. Raises InputError if the file can't be opened, is not a regular file, is a damaged gzip file, or
+    contains bytes that are not UTF-8 text.
     """
     with _open_binary(Path(path)) as stream:
         yield from decode_lines(stream, str(path))

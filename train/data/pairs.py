@@ -202,9 +202,8 @@ def _reason(pair: Pair, max_words: int, max_ratio: float) -> str:
         return "with an empty side"
     if source.casefold() == target.casefold() and len(source.split()) > 2:  # the same name can be a translation
         return "not translated"
-    if "\N{REPLACEMENT CHARACTER}" in source + target or any(
-        unicodedata.category(c) == "Cc" and c != "\t" for c in source + target
-    ):
+    both = source + target
+    if "\N{REPLACEMENT CHARACTER}" in both or any(unicodedata.category(c) == "Cc" and c != "\t" for c in both):
         return "with broken characters"
     if max(len(source.split()), len(target.split())) > max_words:
         return f"longer than {max_words} words"

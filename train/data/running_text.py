@@ -48,10 +48,9 @@ def load_text_data(name_or_path: str, *, bare: bool = False) -> TextData:
 
     If a text has no official split, the first 90 % are for training, the next 5 % for validation and the last 5 % for
     test. Each book of Gutenberg is split in this way. Files such as c.valid.txt and c.test.txt with c.txt are the
-    validation and test texts; lines of 20 or more letters that they share with c.txt are left out of training.
-    With `bare`, Gutenberg's books begin with their first paragraph; see `without_front_matter`.
-
-    Raises InputError if the set can't be obtained or the file can't be used.
+    validation and test texts; lines of 20 or more letters that they share with c.txt are left out of training. With
+    `bare`, Gutenberg's books begin with their first paragraph; see `without_front_matter`. Raises InputError if the set
+    can't be obtained or the file can't be used.
     """
     names = name_or_path.split("+")
     if len(names) > 1 and set(names) <= set(TEXT_NAMES) and not Path(name_or_path).exists():

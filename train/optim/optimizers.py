@@ -322,10 +322,8 @@ def _listed(parameters: Any) -> Any:
 
 def _arrays(parameters: Iterable[Parameter]) -> list[Any]:
     """Return the gradients. For a table, return only the used rows if they are few."""
-    found = [p.grad_or_rows for p in parameters]
-    return [
-        gradient.rows if isinstance(gradient, RowGradient) else gradient for gradient in found if gradient is not None
-    ]
+    found = [p.grad_or_rows for p in parameters if p.grad_or_rows is not None]
+    return [gradient.rows if isinstance(gradient, RowGradient) else gradient for gradient in found]
 
 
 def layer_norms(named_parameters: Iterable[tuple[str, Parameter]], norm: float) -> dict[str, float]:

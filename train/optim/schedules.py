@@ -48,9 +48,7 @@ def cosine(lr: NotNegative, warmup: Whole, steps: Count, floor: NotNegative = 0.
     2017, arXiv 1608.03983, equation 5, without restarts. Raises ValueError unless 0 <= warmup < steps.
     """
     fraction = _descent("cosine", warmup, steps)
-    return lambda step: (
-        lr * _warm(step, warmup) * (floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * fraction(step))))
-    )
+    return lambda step: lr * _warm(step, warmup) * (floor + (1 - floor) * (1 + math.cos(math.pi * fraction(step))) / 2)
 
 
 class Plateau:

@@ -124,7 +124,6 @@ class RunFolder:
         """Append one row to `metrics.jsonl`, and `times` (with the same step) to `timings.jsonl`, without a buffer.
 
         NumPy scalars are converted. NaN and infinities are written as null, since JSON has no other value for them.
-
         Raises InputError if the disk is full or the file can't be written.
         """
         self._append(self.metrics_path, row)
@@ -151,9 +150,8 @@ class RunFolder:
     def rewind(self, step: int, drop: Callable[[Mapping[str, Any]], bool] = lambda row: False) -> None:
         """Remove the rows after `step` from both logs, those of averaged weights, and those to `drop`.
 
-        A resumed run writes them again.
-
-        Raises InputError, and changes neither file, if their rows can't be read or written.
+        A resumed run writes them again. Raises InputError, and changes neither file, if their rows can't be read or
+        written.
         """
         self.close()
         logs = {path: read_metrics(path, "step") for path in (self.metrics_path, self.timings_path) if path.exists()}
