@@ -265,7 +265,8 @@ class Seq2SeqTransformer(nn.Module):
         with no_grad():
             memory, lengths = self.encode(source, source_lengths)
         lengths = to_device(lengths, "cpu") if is_array(lengths) else np.asarray(lengths)
-        longest = {"positions": self.config.max_length, "suggested_lengths": 2 * lengths.astype(np.int64) + 10}
+        longest: dict[str, Any] = {"positions": self.config.max_length}
+        longest["suggested_lengths"] = 2 * lengths.astype(np.int64) + 10
         if decoder is None:
             if keep_attention:
                 raise ValueError("start: this decoder has layers of its own, so its attention can't be kept")

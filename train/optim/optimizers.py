@@ -54,7 +54,7 @@ class Optimizer:
             if "params" in group and "parameters" not in group:
                 group = {"parameters": group["params"], **{key: group[key] for key in group if key != "params"}}
             if group.keys() - {"parameters", "lr_scale", "weight_decay"} or "parameters" not in group:
-                raise ValueError(f"{name}: a group has parameters, lr_scale and weight_decay, not {sorted(group)}")
+                raise ValueError(f"{name}: a group has keys parameters, lr_scale and weight_decay, not {sorted(group)}")
             for parameter in _listed(group["parameters"]):
                 _check_leaf(name, parameter)
                 self.parameters.append(parameter)
