@@ -87,9 +87,7 @@ def native(array: Array) -> Array:
     """
     if isinstance(array, np.ndarray) and type(array) is not np.ndarray:
         if isinstance(array, np.ma.MaskedArray):
-            raise TypeError(
-                "a masked array would lose its mask: first fill it with .filled(0), and pass the mask to where()"
-            )
+            raise TypeError("a masked array would lose its mask: fill it with .filled(0), and pass the mask to where()")
         array = np.asarray(array)
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
@@ -158,9 +156,7 @@ def import_cupy() -> Any:
                 f"device 'cuda': CuPy is built for CUDA {built}, but the driver supports only CUDA {driver}: install a "
                 f"newer driver, or pip uninstall cupy-cuda{built}x and pip install 'cupy-cuda12x[ctk]'"
             )
-        raise DeviceError(
-            "device 'cuda': CuPy is installed but finds no usable NVIDIA GPU (see nvidia-smi); use device 'cpu'"
-        )
+        raise DeviceError("device 'cuda': CuPy finds no usable NVIDIA GPU (see nvidia-smi); use device 'cpu'")
     return cupy
 
 

@@ -205,9 +205,7 @@ class Tensor(Operators, TorchNames, NumPyHabits):
         gradient.
         """
         if not self.requires_grad:
-            raise RuntimeError(
-                "register_hook: this tensor does not require a gradient, so the hook would never be called"
-            )
+            raise RuntimeError("register_hook: this tensor requires no gradient, so the hook would never be called")
         origin = self.origin
         # A result's hooks are stored in its call, since the origin of a saved output may be recreated.
         hooks = origin.hooks if isinstance(origin, Leaf) else origin.node.hooks_of(origin.slot)
@@ -322,9 +320,7 @@ class Parameter(Tensor):
 
 def _check_differentiable(dtype: np.dtype) -> None:
     if dtype.kind != "f":
-        raise TypeError(
-            f"a tensor of {dtype} can't require a gradient: use a real floating dtype, e.g. .astype('float32')"
-        )
+        raise TypeError(f"a tensor of {dtype} can't require a gradient: use a real floating dtype: .astype('float32')")
 
 
 def only_python_numbers(value: Any) -> bool:

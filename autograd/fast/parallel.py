@@ -148,9 +148,7 @@ _chosen: int | None = None
 
 
 def set_num_threads(count: int | None) -> None:
-    """Set the number of threads of large ops; None means as many as BLAS had when handloom was imported. Raises
-    ValueError for a count below 1.
-    """
+    """Set the number of threads of large ops, at least 1; None: as many as BLAS had when handloom was imported."""
     global _chosen
     if count is not None and count < 1:
         raise ValueError(f"set_num_threads: {count} threads")

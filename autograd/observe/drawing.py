@@ -26,10 +26,7 @@ def draw_graph(tensor: Tensor, *, module: Any = None) -> str:
 def _lines(tensor: Tensor, names: dict[int, str]) -> list[str]:
     """Return a DOT line for each leaf and call, oldest first, and each edge. `names` maps ids of leaves to names."""
     if not tensor.requires_grad:
-        raise RuntimeError(
-            "draw_graph: no graph was recorded, because no input requires a gradient or the computation was under "
-            "no_grad()"
-        )
+        raise RuntimeError("draw_graph: no graph was recorded: no input requires a gradient, or it was no_grad()")
     boxes, edges = [], []
     for origin in sorted(graph_of([tensor]), key=lambda origin: origin.number):
         if isinstance(origin, Leaf):
@@ -37,10 +34,7 @@ def _lines(tensor: Tensor, names: dict[int, str]) -> list[str]:
             boxes.append(_box(_key(origin), label, "ellipse"))
             continue
         if origin.node._saved is None:
-            raise RuntimeError(
-                "draw_graph: the graph was freed by backward(): call draw_graph before backward(), or pass "
-                "retain_graph=True"
-            )
+            raise RuntimeError("draw_graph: backward() freed the graph: draw it before, or pass retain_graph=True")
         label = "\n".join(filter(None, (origin.node.name, origin.node.implementation)))
         boxes.append(_box(_key(origin), label, "box"))
         edges += [_edge(source, _key(origin)) for source in origin.node.inputs if source is not None]

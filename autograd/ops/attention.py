@@ -247,9 +247,7 @@ def _for_each_head(x: Any, heads: int) -> Any:
 def _check_shapes(query: Any, key: Any, value: Any) -> None:
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if len(tensor.shape) != 4:
-            raise ValueError(
-                f"attention: {name} must have the shape (batch, heads, length, head_dim), not {tensor.shape}"
-            )
+            raise ValueError(f"{name} must have the shape (batch, heads, length, head_dim), not {tensor.shape}")
     if (
         key.shape[-1] != query.shape[-1]
         or key.shape[2] != value.shape[2]
@@ -266,10 +264,7 @@ def _checked_mask(mask: Any, full: tuple[int, ...], xp: Any, record: bool) -> An
         return None
     mask = constant_array(mask, "attention: masks")
     if mask.dtype != bool:
-        raise TypeError(
-            f"attention: the mask must be boolean (True: may attend), not {mask.dtype}; to add numbers to the scores, "
-            "use bias"
-        )
+        raise TypeError(f"a mask must be boolean (True: may attend), not {mask.dtype}; use bias to add numbers")
     if record:
         mask = xp.array(mask[tuple(slice(None) if step else slice(1) for step in mask.strides)])  # broadcast: one part
     return with_four_axes("mask", xp.asarray(mask), full)

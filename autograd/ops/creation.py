@@ -68,9 +68,7 @@ def randn(*sizes: Any, dtype: Any = np.float32, generator: Generator | None = No
 
 @checked
 def randint(low: int, high: Any, size: Any = None, *, generator: Generator | None = None) -> Tensor:
-    """Draw integers from `low` (0 if only `high` and `size` are given) to `high`, exclusive. Raises ValueError unless
-    low < high.
-    """
+    """Draw integers from `low` (0 if it is left out) to `high`, exclusive. Raises ValueError unless low < high."""
     low, high, size = (0, low, high) if size is None else (low, high, size)
     bound = int(integers("randint: high", high))
     return Tensor((generator or default_generator).numpy.integers(low, bound, _shape("randint", (size,))))

@@ -20,9 +20,7 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """
     shape = shape_of(x)
     if len(shape) < 2 or len(set(normalized_axes((axis1, axis2), len(shape)))) < 2:
-        raise ValueError(
-            f"diagonal: axis1 and axis2 must be two different axes of x, not {axis1} and {axis2} for shape {shape}"
-        )
+        raise ValueError(f"axis1 and axis2 must be two different axes of x, not {axis1} and {axis2} for shape {shape}")
     rows, columns = np.arange(shape[axis1]), np.arange(shape[axis1]) + offset
     inside = (columns >= 0) & (columns < shape[axis2])
     return getitem(moveaxis(x, (axis1, axis2), (-2, -1)), (..., rows[inside], columns[inside]))

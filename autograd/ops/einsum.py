@@ -107,9 +107,7 @@ def _parse(equation: str, ndims: list[int]) -> tuple[list[str], str]:
     if not re.fullmatch(r"[A-Za-z.,]*(->[A-Za-z.]*)?", text) or any(
         part.replace("...", "", 1).count(".") for part in (*inputs, output)
     ):
-        raise ValueError(
-            f"einsum: {equation!r} is not of the form 'ij,jk->ik', in which '...' can stand for leading axes"
-        )
+        raise ValueError(f"einsum: {equation!r} is not of the form 'ij,jk->ik', where '...' can be leading axes")
     if len(inputs) != len(ndims):
         raise ValueError(f"einsum: {equation!r} names {len(inputs)} operands, {len(ndims)} were given")
     spare = [letter for letter in string.ascii_letters if letter not in text]

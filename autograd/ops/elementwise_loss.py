@@ -104,9 +104,7 @@ class BinaryCrossEntropy(Function):
     def forward(self, p, target):
         self.save(p, target)
         if not ((p >= 0) & (p <= 1)).all():  # also for NaN
-            raise ValueError(
-                "binary_cross_entropy needs probabilities in [0, 1]; for logits use binary_cross_entropy_with_logits"
-            )
+            raise ValueError("p must be in [0, 1]; for logits use binary_cross_entropy_with_logits")
         log_p, log_q = self.logarithms(p)
         return -(target * log_p + (1 - target) * log_q)
 

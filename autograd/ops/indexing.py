@@ -110,10 +110,7 @@ class SetItem(_Write):
         repeated = None if _selects_once(self.index) else _repeated(self.index, np.shape(x), array_module(x))
         if repeated is not None:
             if math.prod(self.value_shape) != 1:
-                raise IndexError(
-                    "the index selects an element twice, and it is undefined which value remains. To add the values, "
-                    "use scatter_add"
-                )
+                raise IndexError("the index selects an element twice, for two values: to add them, use scatter_add")
             self.index, value = repeated, value if isinstance(value, int | float) else value.reshape(())
         out = array_module(x).array(x)
         out[self.index] = value

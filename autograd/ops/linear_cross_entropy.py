@@ -80,9 +80,7 @@ def linear_cross_entropy(
             f"{target.dtype}{list(target.shape)}"
         )
     if class_weight is not None and class_weight.shape != (classes,):
-        raise ValueError(
-            f"linear_cross_entropy: class_weight of shape {class_weight.shape} does not fit {classes} classes"
-        )
+        raise ValueError(f"class_weight of shape {class_weight.shape} does not fit {classes} classes")
     check_classes("linear_cross_entropy", target, classes, ignore_index)
     return dispatch(
         linear_cross_entropy_plain, operands, target=target, class_weight=class_weight, ignore_index=ignore_index,

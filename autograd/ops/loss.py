@@ -101,9 +101,7 @@ def cross_entropy(
         target = target.astype(logits.dtype) if target.dtype.kind == "f" else target
     if target.dtype.kind == "f" and target.shape == logits.shape:
         if ignore_index >= 0:
-            raise ValueError(
-                f"cross_entropy: ignore_index ({ignore_index}) is not supported for targets that are distributions"
-            )
+            raise ValueError(f"ignore_index ({ignore_index}) is not supported for targets that are distributions")
         return _against_distributions(logits, target, weight, reduction, label_smoothing)
     target = constant_array(target, "cross_entropy: targets")
     if target.shape != logits.shape[:-1] or target.dtype.kind not in "iu":

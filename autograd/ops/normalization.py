@@ -133,9 +133,7 @@ def residual_layer_norm(
     p, generator = p if training else 0.0, generator or default_generator
     x, residual, weight, bias = promoted(x, residual, weight, bias)
     if x.shape != residual.shape:
-        raise ValueError(
-            f"residual_layer_norm: x {list(x.shape)} and the residual {list(residual.shape)} differ in shape"
-        )
+        raise ValueError(f"x {list(x.shape)} and the residual {list(residual.shape)} differ in shape")
     _check_features("residual_layer_norm", x, weight, bias)
     return dispatch(
         residual_layer_norm_plain, (x, residual, weight, bias), p=p, eps=eps, both=both, generator=generator

@@ -152,9 +152,7 @@ def clip(x: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: 
     to the bound. Raises ValueError if no bound is given, or if a bound is given by both names.
     """
     if (min is not None and a_min is not None) or (max is not None and a_max is not None):
-        raise ValueError(
-            "clip: a_min is another name of min, and a_max is another name of max; use only one of the two names"
-        )
+        raise ValueError("clip: a_min is another name of min, and a_max of max; use only one of the two names")
     min, max = a_min if min is None else min, a_max if max is None else max
     if min is None and max is None:
         raise ValueError("clip: min, max or both are required")

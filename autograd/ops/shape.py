@@ -166,7 +166,5 @@ class ToDevice(Function):
 
 
 def to_device(x: Any, device: str) -> Tensor:
-    """Return x on `device` ("cpu", "cuda", "cuda:N").
-    The gradient is moved back to x's device. Raises DeviceError for an unusable device.
-    """
+    """Return x on `device` ("cpu", "cuda", "cuda:N"); the gradient is moved back. Raises DeviceError."""
     return ToDevice(device)(x)

@@ -34,7 +34,7 @@ def test_what_can_not_be_drawn() -> None:
         draw_graph(x.detach() * 2)
     y = x * 2
     y.backward()
-    with pytest.raises(RuntimeError, match=r"freed by backward\(\): call draw_graph before"):
+    with pytest.raises(RuntimeError, match=r"backward\(\) freed the graph: draw it before"):
         draw_graph(y)
     assert "leaf" in draw_graph(x)
 
