@@ -147,10 +147,11 @@ class Tensor(Operators, TorchNames, NumPyHabits):
             return origin
 
     def __repr__(self) -> str:
-        text = np.array2string(np.asarray(to_device(self.data, "cpu")), separator=", ", prefix="Tensor(")
+        kind = type(self).__name__
+        text = np.array2string(np.asarray(to_device(self.data, "cpu")), separator=", ", prefix=f"{kind}(")
         device = "" if self.device == "cpu" else f", device='{self.device}'"
         node = "" if self.is_leaf else f", from={self.origin.node.name}"
-        return f"Tensor({text}, dtype={self.dtype}{device}{', requires_grad=True' if self.requires_grad else ''}{node})"
+        return f"{kind}({text}, dtype={self.dtype}{device}{', requires_grad=True' if self.requires_grad else ''}{node})"
 
     def __len__(self) -> int:
         if self.ndim == 0:

@@ -11,6 +11,8 @@ class ModuleList(Module):
     """A sequence of submodules, named "0", "1", ... Raises TypeError for what is not a Module."""
 
     def __init__(self, modules: Sequence[Module] = ()):
+        if isinstance(modules, Module) and not isinstance(modules, ModuleList):
+            raise TypeError(f"{type(self).__name__}: give a list of modules, not {type(modules).__name__}")
         for module in modules:
             self.append(module)
 

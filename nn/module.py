@@ -216,7 +216,11 @@ class Module:
         return self
 
     def astype(self, dtype: Any) -> Self:
-        """Cast all floating-point parameters and constant tensors of this module, and drop the gradients."""
+        """Cast all floating-point parameters and constant tensors of this module, and drop the gradients.
+        Raises TypeError unless `dtype` is a floating dtype.
+        """
+        if np.dtype(dtype).kind != "f":
+            raise TypeError(f"astype: {np.dtype(dtype)} is no floating dtype")
         for _, tensor in self._named_tensors(Tensor):
             if tensor.dtype.kind == "f":
                 tensor.data, tensor.grad = native(tensor.data.astype(dtype)), None
@@ -240,6 +244,8 @@ class Module:
         all names and shapes agree, and all arrays for a shared parameter are equal. If `strict` is false, names that
         only one side has are ignored and returned.
         """
+        if not isinstance(state, Mapping):
+            raise TypeError(f"load_state_dict: a state is a dict of arrays by name, not {type(state).__name__}")
         own = dict(self._named_tensors(Parameter, buffers=True))
         ignored = IncompatibleKeys(
             [name for name in own if name not in state], [name for name in state if name not in own]

@@ -48,6 +48,9 @@ class Tokenizer(ABC):
     def vocab_size(self) -> int:
         """The number of token ids; the ids are `range(vocab_size)`."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.vocab_size:,} tokens)"
+
     @abstractmethod
     def _encode(self, text: str) -> list[int]:
         """Return the ids of `text`, without <bos> and <eos>."""

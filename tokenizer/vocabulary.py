@@ -61,6 +61,8 @@ class VocabularyTokenizer(Tokenizer):
 
         Raises InputError if there is no text, or `vocab_size` leaves no room for a unit.
         """
+        if isinstance(texts, str):
+            raise InputError("Training needs several texts, not one string: give a list, or an open file.")
         special = cls.usual_special_tokens if special_tokens is None else special_tokens
         splitter = cls([], special_tokens=special, **settings)
         counts: Counter[str] = Counter()

@@ -32,6 +32,9 @@ class Callback:
     method may read everything of the trainer, and call its `stop(reason)` and `save()`.
     """
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     def on_start(self, trainer: Trainer) -> None:
         """Called before the first update."""
 

@@ -127,6 +127,9 @@ class Trainer:
         self.validation: list[Any] | None = None
         self.ending = ""  # the reason of `stop`
 
+    def __repr__(self) -> str:
+        return f"Trainer({type(self.model).__name__}, {self.optimizer}, {self.progress.step:,} steps)"
+
     @checked
     def fit(
         self,

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 
+from ...errors import short
 from ...nn import Module
 from ..fields import Bounds, Count, NotNegative, Whole, check_fields
 from .beam import EarlyStopping, beam_search
@@ -98,6 +99,8 @@ class Strategy:
 
     def with_rules(self, functions: Functions) -> Self:
         """Return this strategy with further rules: functions as in `Rules.functions`."""
+        if not isinstance(self, Strategy):
+            raise TypeError(f"strategy is {short(self)}, but it must be a Strategy")
         if not functions:
             return self
         both = [*self.rules.functions, *as_functions(functions)]
@@ -143,7 +146,7 @@ def generate(
         raise TypeError(f"generate: the model must be a function of ids or a Module, not {type(model).__name__}")
     if any(np.ndim(row) != 1 for row in ids):
         raise TypeError("generate: ids must be a list of sequences, [[1, 2], [3]]; give [ids] for one sequence")
-    strategy = (strategy or Strategy(beam=1)).with_rules(rules)
+    strategy = Strategy.with_rules(strategy or Strategy(beam=1), rules)
     if strategy.n_best > 1:
         raise ValueError(
             f"generate returns one sequence for each: n_best={strategy.n_best} has no effect; leave it out"

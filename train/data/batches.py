@@ -134,6 +134,8 @@ class TokenBatches:
         pad_to: int = 1,
     ):
         self.source, self.target = TokenSequences(source_ids), TokenSequences(target_ids)
+        if len(self.source) != len(self.target):
+            raise ValueError(f"TokenBatches: {len(self.source)} sources and {len(self.target)} targets are no pairs")
         self.tokens_per_batch, self.seed, self.shuffle = tokens_per_batch, seed, shuffle
         self.pairs_per_batch, self.curriculum, self.pad_to = pairs_per_batch, curriculum, pad_to
         self.pad_id, self.bos_id, self.eos_id = pad_id, bos_id, eos_id

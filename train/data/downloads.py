@@ -82,7 +82,7 @@ def fetch(base_url: str, folder: str, name: str, sha256: str | None, *, all_name
             f"{base_url}{name} could not be downloaded: {_reason(error)}. Try again, or fetch "
             f"{', '.join(all_names) or name} from {base_url} by other means, put them into a folder DATA/{folder} "
             f"(with any folder DATA), and set the environment variable HANDLOOM_DATA to DATA. {EMBEDDED_WORKS}"
-        ) from error
+        ) from None
 
 
 def _reason(error: Exception) -> str:
@@ -113,4 +113,4 @@ def load_hub(name: str, configuration: str) -> Any:
             f"{name} could not be loaded from the Hugging Face hub: {reason}. Check the network and the free space on "
             f"the disk. Or download the training text from https://www.statmt.org/wmt17/translation-task.html, save "
             f"it as PATH.de and PATH.en with one sentence a line, and give --data PATH. {EMBEDDED_WORKS}"
-        ) from error
+        ) from None

@@ -35,6 +35,9 @@ class TextData:
         """Return the data with changed texts."""
         return replace(self, train=change(self.train), valid=change(self.valid), test=change(self.test))
 
+    def __repr__(self) -> str:
+        return f"<TextData: {self.summary()}>"
+
     def summary(self) -> str:
         """Return one line with the name of the data set and the sizes of its training, validation and test texts."""
         return (

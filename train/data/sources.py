@@ -104,7 +104,8 @@ def listed(batches: Any) -> list[Any]:
     """
     found = batches.epoch(0) if hasattr(batches, "epoch") else batches
     if not hasattr(found, "__iter__") or isinstance(found, str | bytes | Mapping | Tensor):
-        raise TypeError(f"validation batches are a list or another iterable, not a {type(batches).__name__}")
+        cure = "; call the function: batches(0)" if callable(found) else ""
+        raise TypeError(f"validation batches are a list or another iterable, not a {type(batches).__name__}{cure}")
     if not (found := list(found)):
         raise InputError("There must be at least one batch to validate with.")
     return found

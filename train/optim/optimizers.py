@@ -72,6 +72,9 @@ class Optimizer:
             for _ in self.moments
         ]  # moment, parameter
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(lr={self.lr:g}, {len(self.parameters)} parameters, {self.steps:,} steps)"
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Set all gradients to None, or the arrays that there are to zeros."""
         for parameter in self.parameters:
@@ -317,6 +320,8 @@ def _check_leaf(name: str, parameter: Any) -> None:
 
 def _listed(parameters: Any) -> Any:
     """Return a parameter as a list with one item. Iterating over it would yield its rows, which have no gradients."""
+    if not isinstance(parameters, Iterable):
+        raise TypeError(f"give Parameters, such as model.parameters(), not {type(parameters).__name__}")
     return [parameters] if isinstance(parameters, Tensor) else parameters
 
 

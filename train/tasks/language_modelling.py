@@ -252,7 +252,7 @@ class Writer(TrainedModel):
         InputError for a prompt without a token that the model knows.
         """
         strategy = strategy or models.Strategy(sampling=True, temperature=temperature, seed=seed)
-        strategy = strategy.with_rules(rules)
+        strategy = models.Strategy.with_rules(strategy, rules)
         if strategy.consensus or not strategy.sampling:
             return self.best(prompt, length, strategy)[0][0]
         return prompt + "".join(self.stream(prompt, length, strategy))

@@ -58,6 +58,8 @@ class TrainedModel(ABC):
 
     def __init__(self, model: Any = None, tokenizer: Tokenizer | None = None, preset: str = "laptop", **settings: Any):
         self.preset, self.settings = preset, settings
+        if (model is None) is not (tokenizer is None):
+            raise InputError("Give both a model and its tokenizer, or neither; a preset is given as preset=NAME.")
         if model is not None and tokenizer is not None:
             self.model, self.tokenizer = model.eval(), tokenizer
         else:

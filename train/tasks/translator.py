@@ -202,7 +202,7 @@ class Translator(TrainedModel):
         Raises InputError for an empty text, or a sentence beyond the maximum length.
         """
         _check_texts(sentences)
-        strategy = (strategy or Strategy(beam=beam, alpha=alpha)).with_rules(rules)
+        strategy = Strategy.with_rules(strategy or Strategy(beam=beam, alpha=alpha), rules)
         split = split and self.splits
         pieces = [split_text(text) if split else ["", text, ""] for text in sentences]
         units = [sentence for text in pieces for sentence in text[1::2]]
