@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 import handloom
@@ -49,8 +48,8 @@ def test_what_a_notebook_shows_is_short_and_has_no_address() -> None:
         handloom.Writer(), handloom.Translator(),
     ]  # fmt: skip
     for one in shown:
-        assert " at 0x" not in repr(one) and len(repr(one)) < 200, repr(one)
+        assert " at 0x" not in repr(one), repr(one)
+        assert len(repr(one)) < 200, repr(one)
     assert repr(adam) == "Adam(lr=0.01, 2 parameters, 0 steps)"
     assert repr(shown[0]) == "CharacterTokenizer(7 tokens)"
     assert repr(layer.weight).startswith("Parameter([[")
-    assert not np.shares_memory(layer.weight.data, layer.bias.data)

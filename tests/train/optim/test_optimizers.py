@@ -86,7 +86,7 @@ def test_what_is_refused() -> None:
     own = parameters()
     for groups, message in [
         ([{"parameters": own, "learning_rate": 1}], "a group has parameters, lr_scale and weight_decay"),
-        ([{"lr_scale": 1}], "keys parameters"),
+        ([{"lr_scale": 1}], "a group has parameters"),
         ([{"parameters": own}, {"parameters": own[:1]}], "in two groups"),
         ([{"params": own, "parameters": own}], "a group has parameters, lr_scale and weight_decay"),
         ([{"parameters": own, "lr_scale": -1}], "SGD: lr_scale is -1, but it must be a number from 0 on"),
