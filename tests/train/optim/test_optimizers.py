@@ -85,10 +85,10 @@ def test_decay_leaves_biases_and_norms_alone_unless_a_group_says_otherwise() -> 
 def test_what_is_refused() -> None:
     own = parameters()
     for groups, message in [
-        ([{"parameters": own, "learning_rate": 1}], "a group has parameters, lr_scale and weight_decay"),
-        ([{"lr_scale": 1}], "a group has parameters"),
+        ([{"parameters": own, "learning_rate": 1}], "keys parameters, lr_scale and weight_decay"),
+        ([{"lr_scale": 1}], "keys parameters"),
         ([{"parameters": own}, {"parameters": own[:1]}], "in two groups"),
-        ([{"params": own, "parameters": own}], "a group has parameters, lr_scale and weight_decay"),
+        ([{"params": own, "parameters": own}], "keys parameters, lr_scale and weight_decay"),
         ([{"parameters": own, "lr_scale": -1}], "SGD: lr_scale is -1, but it must be a number from 0 on"),
         ([{"parameters": own, "weight_decay": np.inf}], "weight_decay is inf"),
         ([], "no parameters"),
