@@ -288,9 +288,10 @@ def attention_weights(scores, scale, factor, mask, dropped):
     """
     batch, keys, columns = scores.shape
     top = np.empty(columns, np.float32)
-    total = np.empty(columns, np.float32)
+    part, total = np.empty(columns, np.float32), np.empty(columns, np.float32)
     for i in range(batch):
         top[:] = _F(-np.inf)
+        part[:] = _ZERO
         total[:] = _ZERO
         for k in range(keys):
             for c in range(columns):
@@ -302,7 +303,11 @@ def attention_weights(scores, scale, factor, mask, dropped):
             for c in range(columns):
                 e = exponential(scores[i, k, c] * scale - top[c])
                 scores[i, k, c] = e
-                total[c] += e
+                part[c] += e
+            if k % _SUMMED == _SUMMED - 1 or k == keys - 1:
+                for c in range(columns):
+                    total[c] += part[c]
+                    part[c] = _ZERO
         for c in range(columns):
             total[c] = factor / (_ONE if total[c] == _ZERO else total[c])
         for k in range(keys):

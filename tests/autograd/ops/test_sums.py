@@ -168,6 +168,24 @@ def test_integers_and_empty_arrays_are_summed_as_by_numpy() -> None:
     assert ops.sum(np.zeros((0, 3), np.float32), axis=0).data.tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize("plainly", [False, True])
+@pytest.mark.parametrize("method", ["standard", "blocked"])
+def test_attention_adds_the_weights_of_many_keys(method: str, plainly: bool) -> None:
+    rng, found = np.random.default_rng(0), []
+    arrays = [rng.standard_normal((1, 1, n, 8)) * 0.1 for n in (2, 1 << 16)] + [
+        rng.uniform(0.5, 1.5, (1, 1, 1 << 16, 8))
+    ]
+    g = rng.uniform(0.5, 1.5, (1, 1, 2, 8))
+    for dtype in (np.float32, np.float64):
+        leaves = [Tensor(array.astype(dtype), requires_grad=True) for array in arrays]
+        with plain(plainly and dtype == np.float32):
+            out = ops.attention(*leaves, method=method)
+            found.append([out.data, *(each.data for each in grad(out, leaves, g.astype(dtype)))])
+    for which, ours, exact in zip(("value", "dq", "dk", "dv"), *found, strict=True):
+        error = np.abs(ours - exact).max() / np.abs(exact).max() / EPS
+        assert error < (400 if which == "dq" else 12), (which, error)  # dq adds terms that cancel
+
+
 def test_the_norm_of_a_large_gradient_is_exact() -> None:
     parameter = Parameter(np.zeros((1 << 20) + 7, np.float32))
     parameter.grad = np.full(parameter.shape, 0.1, np.float32)
