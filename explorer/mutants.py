@@ -22,7 +22,8 @@ _MERGES = ("MergeHeads", "MergeHeadsInPlace", "MergeHeadsOnCPU")
 MUTANTS = (
     Mutant(("Add",), "a sign", "ops.elementwise:Add.backward", "return g, g", "return g, -g"),
     Mutant(("Multiply",), "the wrong operand", "ops.elementwise:Multiply.backward", "g * y if", "g * x if"),
-    Mutant(("Linear",), "a factor too many", "ops.linear:Linear.backward", "product(g.T, rows)", "product(g.T, rows) * 2"),
+    Mutant(("Linear",), "a factor too many", "ops.linear:Linear.backward",
+           "product(g.T, rows)", "product(g.T, rows) * 2"),
     Mutant(("LinearOnCPU",), "a mean instead of a sum", "fast.linear:LinearOnCPU.gradients",
            "= summed(columns, 0)", "= columns.mean(axis=0)"),
     Mutant(("LinearOnCPU",), "the wrong operand", "fast.linear:LinearOnCPU.gradients",
