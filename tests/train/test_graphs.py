@@ -112,7 +112,7 @@ def test_launches_of_a_step_with_graphs(tmp_path, fake_cupy) -> None:
     assert started.count("graph") == 3
     assert len(started) <= 13, started  # the others copy inputs in and results out
     one_pass, update = trainer.updates.graphs.sizes().values()
-    assert one_pass <= 197
+    assert one_pass <= 198  # one copies the mask, which the caller may fill again
     assert update <= 8
 
 
