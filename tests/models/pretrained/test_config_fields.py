@@ -135,7 +135,7 @@ def test_each_field_is_read_or_refused(folders, case, choice) -> None:
     state, config, others = made(case, folder)
     said = others[choice % len(others)]
     shapes = [(2, 9), (2, 7)] if case in ("marian", "pegasus") else [(2, 9)]
-    inputs = [RNG.integers(5, 19, shape) for shape in shapes]
+    inputs = [np.random.default_rng(choice).integers(5, 19, shape) for shape in shapes]
     (folder / "config.json").write_text(json.dumps(said))
     try:
         ours = load(folder, with_tokenizer=False, with_strategy=False).model
@@ -146,7 +146,7 @@ def test_each_field_is_read_or_refused(folders, case, choice) -> None:
     if expected is not None:
         changed = {name: said.get(name) for name in {*said, *config} if said.get(name) != config.get(name)}
         with no_grad():
-            np.testing.assert_allclose(ours(*inputs).data, expected, atol=1e-5, err_msg=str(changed))
+            np.testing.assert_allclose(ours(*inputs).data, expected, rtol=2e-5, atol=1e-5, err_msg=str(changed))
 
 
 @pytest.mark.parametrize(
