@@ -11,7 +11,7 @@ import numpy as np
 
 from ..autograd import Parameter, Tensor, ops
 from ..autograd.backend import to_device
-from ..autograd.ops.recurrence import gru_step, lstm_step
+from ..autograd.ops.recurrence import gru_step, lstm_step, rnn_step
 from . import init
 from .dropout import Dropout
 from .module import Module
@@ -91,9 +91,7 @@ class RNN(Recurrent):
     """
 
     gates = 1
-
-    def step(self, from_input: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor) -> State:
-        return (ops.tanh(from_input + ops.linear(state[0], weight_hh, bias_hh)),)
+    step = staticmethod(rnn_step)
 
 
 class LSTM(Recurrent):

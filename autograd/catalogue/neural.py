@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.recurrence import gru_step, lstm_step
+from ..ops.recurrence import gru_step, lstm_step, rnn_step
 from .draw import Draw, spec, with_seed
 
 
@@ -148,7 +148,7 @@ def _attention(d: Draw, _: tuple[int, ...]) -> Any:
 
 @spec("recurrence", ulps=64, analytic=False)
 def _recurrence(d: Draw, _: tuple[int, ...]) -> Any:
-    step, gates, states = d.choice("step", ((lstm_step, 4, 2), (gru_step, 3, 1)))
+    step, gates, states = d.choice("step", ((rnn_step, 1, 1), (lstm_step, 4, 2), (gru_step, 3, 1)))
     batch, length, hidden = (d.integer(1, 3) for _ in range(3))
     shapes = (batch, length, gates * hidden), (gates * hidden, hidden), (gates * hidden,), *[(batch, hidden)] * states
     return *map(d.array, shapes), {"step": step}

@@ -18,6 +18,10 @@ from .registry import QuickImplementation, declare, dispatch, implements, on_cpu
 from .trigonometric import tanh
 
 
+def rnn_step(from_input: Any, state: Any, weight: Any, bias: Any) -> tuple[Tensor, ...]:
+    return (tanh(from_input + linear(state[0], weight, bias)),)
+
+
 def lstm_step(from_input: Any, state: Any, weight: Any, bias: Any) -> tuple[Tensor, ...]:
     h, c = state
     i, f, g, o = split(from_input + linear(h, weight, bias), 4, axis=1)
@@ -65,6 +69,16 @@ def sigmoids(a):
     return np.tanh(a * 0.5) * 0.5 + 0.5
 
 
+def rnn(own, x, h):
+    after = np.tanh(own + x)
+    return (after,), (after,)
+
+
+def rnn_backward(dh, after):
+    d = dh * (1 - after * after)
+    return d, d, [0]
+
+
 def lstm(own, x, h, c):
     a = (own + x).reshape(len(x), 4, h.shape[1]).swapaxes(0, 1)
     g, (i, f, _, o) = np.tanh(a[2]), sigmoids(a)
@@ -93,7 +107,7 @@ def gru_backward(dh, r, z, n, candidate, h):
     return np.concatenate((dr, dz, dn), 1), np.concatenate((dr, dz, dn * r), 1), [dh * z]
 
 
-RULES: dict[Any, Any] = {lstm_step: (lstm, lstm_backward), gru_step: (gru, gru_backward)}
+RULES: dict[Any, Any] = {rnn_step: (rnn, rnn_backward), lstm_step: (lstm, lstm_backward), gru_step: (gru, gru_backward)}
 
 
 @implements(recurrence_plain, "cpu", lambda a, o: on_cpu(a, o) if o["step"] in RULES else "the step has no rules")
@@ -111,7 +125,7 @@ class Recurrence(QuickImplementation):
     def backward(self, g, *last):
         (x, weight, *_), (*kept, hidden), d = self.saved, self.kept, [0 if part is None else part for part in last]
         dx, each = np.empty_like(x), len(kept) // x.shape[1]
-        d_own = dx if self.step is lstm_step else np.empty_like(x)
+        d_own = np.empty_like(x) if self.step is gru_step else dx
         for t in reversed(range(x.shape[1])):
             d[0] = d[0] if g is None else d[0] + g[:, t]
             dx[:, t], own, d = RULES[self.step][1](*d, *kept[t * each : (t + 1) * each])
