@@ -18,7 +18,7 @@ from handloom.train.optim.optimizers import SGD, Adam
 from handloom.train.optim.schedules import Plateau, cosine, noam
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.progress import StopSignals, TrainingStopped
-from handloom.train.runs.saves import SavedStates
+from handloom.train.runs.saves import SavedStates, mean
 from handloom.train.trainer import Trainer
 from handloom.train.updates import MicroBatch
 from tests.support.examples import Example
@@ -241,3 +241,9 @@ def test_a_signal_after_the_last_look_is_not_forgotten() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         nobody_looks()
+
+
+def test_saves_that_name_a_shared_array_once_and_twice_have_a_mean() -> None:
+    once, twice = {"a": np.float32([2.0])}, {"a": np.float32([4.0]), "shared": np.float32([4.0])}
+    for states in ([once, twice], [twice, once]):
+        assert mean(states) == {"a": np.float32([3.0])}

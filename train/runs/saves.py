@@ -115,11 +115,15 @@ class SavedStates:
 
 
 def mean(states: Iterable[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Return the mean of several states' arrays, by name."""
+    """Return the mean of several states' arrays, for the names of all: some versions save a shared array once."""
     total: dict[str, np.ndarray] = {}
     count = 0
     for state in states:
-        total = {name: np.add(total[name], array) if total else array for name, array in state.items()}
+        total = {
+            name: np.add(total[name], array) if count else array
+            for name, array in state.items()
+            if name in total or not count
+        }
         count += 1
     return {name: np.asarray(array / count) for name, array in total.items()}
 
