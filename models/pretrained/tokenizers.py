@@ -14,11 +14,8 @@ from .files import read_object
 
 #: The names of the roles of special tokens in these files.
 ROLES = {
-    "pad": ("pad_token",),
-    "unk": ("unk_token",),
-    "bos": ("bos_token", "cls_token"),
-    "eos": ("eos_token", "sep_token"),
-}
+    "pad": ("pad_token",), "unk": ("unk_token",), "bos": ("bos_token", "cls_token"), "eos": ("eos_token", "sep_token"),
+}  # fmt: skip
 
 #: The files of a tokenizer, of which each type has some.
 FILES = (

@@ -270,24 +270,10 @@ class Patterns(Storyteller):
 
 # How often each pattern is drawn, in percent.
 _SHARES: dict[Callable[[Patterns], Text], int] = {
-    Patterns.statement: 36,
-    Patterns.property: 3,
-    Patterns.comparison: 3,
-    Patterns.sequence: 5,
-    Patterns.contrast: 4,
-    Patterns.reason: 9,
-    Patterns.whenever: 5,
-    Patterns.before: 3,
-    Patterns.thought: 6,
-    Patterns.wondering: 4,
-    Patterns.purpose: 4,
-    Patterns.subject_with_relative: 4,
-    Patterns.object_with_relative: 6,
-    Patterns.yes_no_question: 4,
-    Patterns.who_question: 2,
-    Patterns.object_question: 3,
-    Patterns.place_question: 2,
-    Patterns.why_question: 2,
-    Patterns.command: 4,
-}
+    Patterns.statement: 36, Patterns.property: 3, Patterns.comparison: 3, Patterns.sequence: 5, Patterns.contrast: 4,
+    Patterns.reason: 9, Patterns.whenever: 5, Patterns.before: 3, Patterns.thought: 6, Patterns.wondering: 4,
+    Patterns.purpose: 4, Patterns.subject_with_relative: 4, Patterns.object_with_relative: 6,
+    Patterns.yes_no_question: 4, Patterns.who_question: 2, Patterns.object_question: 3, Patterns.place_question: 2,
+    Patterns.why_question: 2, Patterns.command: 4,
+}  # fmt: skip
 PATTERNS = [pattern for pattern, share in _SHARES.items() for _ in range(share)]
