@@ -384,8 +384,8 @@ def grad(
     results: list[Tensor] = []
     for tensor in many_inputs:
         value = work.found.get(targets[_key(tensor.origin)])
-        twice = len(targets) < len(many_inputs) and value is not None
-        if twice and any(value is result.data for result in results):
+        twice = len(targets) < len(many_inputs)
+        if value is not None and twice and any(value is result.data for result in results):
             value = value.copy()
         results.append(Tensor(array_module(tensor.data).zeros_like(tensor.data)) if value is None else _own(value))
     return results[0] if isinstance(inputs, Tensor) else results

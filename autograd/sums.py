@@ -19,6 +19,7 @@ BLOCK = 16
 FEW = 1 << 13
 #: Bytes of consecutive rows that are added as one longer row: NumPy is slow for short rows.
 LONG_ROW = 2048
+_reduce: Any = np.add.reduce  # faster than the method `sum`, which calls it
 
 
 def summed(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
@@ -37,9 +38,9 @@ def summed(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
         (axis is None and flags.forc)
         or (flags.c_contiguous and (axis == -1 or axis == x.ndim - 1 or (axis == 0 and x.shape[:1] <= (BLOCK,))))
     ):
-        return np.add.reduce(x, axis, None, None, keepdims)
+        return _reduce(x, axis, None, None, keepdims)
     if x.size <= FEW:
-        return np.add.reduce(x, axis, np.float64, None, keepdims).astype(x.dtype)
+        return _reduce(x, axis, np.float64, None, keepdims).astype(x.dtype)
     axes = tuple(range(x.ndim)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
     for one in sorted(axes, key=lambda one: _stride(x, one), reverse=True):
         x = _sum_along(x, one)
