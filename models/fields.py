@@ -136,15 +136,8 @@ def check_fields(owner: Any) -> None:
     for name, kind in field_kinds(type(owner)).items():
         if not fits(kind, value := getattr(owner, name)):
             raise ValueError(f"{name} is {short(value)}, but it must be {described(kind)}")
-        if (plain := plain_numbers(value)) is not value:
-            object.__setattr__(owner, name, plain)
-
-
-def plain_numbers(value: Any) -> Any:
-    """Return a NumPy scalar as a Python number, and a tuple of numbers with Python numbers; another value unchanged."""
-    if isinstance(value, tuple) and any(isinstance(one, np.generic) for one in value):
-        return tuple(map(plain_numbers, value))
-    return value.item() if isinstance(value, np.generic) else value
+        if isinstance(value, np.generic | tuple):
+            object.__setattr__(owner, name, _plain(value))
 
 
 def fits(kind: Any, value: Any) -> bool:

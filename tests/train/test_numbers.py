@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from handloom.train import (
     ExponentialAverage,
     LossScaler,
     Plateau,
+    TokenBatches,
     Trainer,
     clip_grad_norm,
     constant,
@@ -103,6 +105,13 @@ def trained(rate: Any) -> np.ndarray:
     return model.weight.data
 
 
+def batched(**options: Any) -> list[int]:
+    pairs = [[5] * (1 + i % 4) for i in range(24)]
+    made = TokenBatches(pairs, pairs[::-1], seed=0, **options)
+    rows = [batch.target_input.tolist() + batch.target_output.tolist() for k in range(3) for batch in made.epoch(k)]
+    return [number for row in itertools.chain(*rows) for number in [-1, *row]]
+
+
 ADAM = {"lr": 0.5, "betas": (0.5, 0.75), "eps": 0.25, "weight_decay": 0.125}
 #: Of each function: a call that shows the effect of its numbers, and a value of each of them.
 CALLS: dict[Any, tuple[Callable[..., Any], dict[str, Any]]] = {
@@ -127,6 +136,13 @@ CALLS: dict[Any, tuple[Callable[..., Any], dict[str, Any]]] = {
     ExponentialAverage: (averaged, {"decay": 0.5}),
     LossScaler: (scales, {"initial": 8.0, "interval": 3, "least": 0.5}),
     EarlyStopping: (stopped, {"patience": 3}),
+    TokenBatches: (
+        batched,
+        {
+            "tokens_per_batch": 11, "pairs_per_batch": 3, "pad_id": 3, "bos_id": 6, "eos_id": 8, "max_length": 4,
+            "curriculum": 1, "pad_to": 2,
+        },
+    ),
     Settings: (
         lambda **options: dataclasses.astuple(Settings(**options)),
         {"clip_norm": 0.5, "accumulate": 3, "ema": 0.5},

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
+from ...models.fields import Count, Whole, checked
 from ...tokenizer import BPETokenizer
 from .files import Pair
 
@@ -104,7 +105,7 @@ class TokenBatches:
         target_ids: token ids of the target sentences without special tokens; `bos_id` and `eos_id` are added here.
         tokens_per_batch: maximum number of source tokens, and of target tokens, including padding.
         pairs_per_batch: maximum number of pairs per batch; None for no limit.
-        seed: random seed of the order.
+        seed: random seed of the order, an integer or several integers.
         pad_id, bos_id, eos_id: the special tokens.
         max_length: maximum length of a source, or of a target with one special token; None for no limit. Longer pairs
             are dropped: `dropped` (int64) lists their positions, and `note()` returns a sentence about them.
@@ -114,24 +115,26 @@ class TokenBatches:
         pad_to: pad sources and targets to a multiple of this number. Batches then have fewer different shapes, which
             CUDA graphs need.
 
-    Raises InputError if every pair is longer than `max_length`, or a single pair exceeds `tokens_per_batch`.
+    Raises InputError if every pair is longer than `max_length`, or a single pair exceeds `tokens_per_batch`; TypeError
+    or ValueError for arguments of the wrong kind.
     """
 
+    @checked
     def __init__(
         self,
         source_ids: Sequence[Sequence[int]],
         target_ids: Sequence[Sequence[int]],
         *,
-        tokens_per_batch: int,
-        pairs_per_batch: int | None = None,
-        seed: int,
-        pad_id: int,
-        bos_id: int,
-        eos_id: int,
-        max_length: int | None = None,
+        tokens_per_batch: Count,
+        pairs_per_batch: Count | None = None,
+        seed: Any,
+        pad_id: Whole,
+        bos_id: Whole,
+        eos_id: Whole,
+        max_length: Count | None = None,
         shuffle: bool = True,
-        curriculum: int = 0,
-        pad_to: int = 1,
+        curriculum: Whole = 0,
+        pad_to: Count = 1,
     ):
         self.source, self.target = TokenSequences(source_ids), TokenSequences(target_ids)
         if len(self.source) != len(self.target):
