@@ -7,22 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from ..errors import InputError, near
-from ..models import ClassifierConfig, LanguageModelConfig, Seq2SeqConfig
 from ..models.fields import Choices, described, field_kinds, parse_value, plain_kind, settings
-from ..models.hyperparameters import ClassifierPreset, LanguageModelPreset, Preset, TranslationPreset
+from ..models.hyperparameters import MODEL_FIELDS, ClassifierPreset, LanguageModelPreset, Preset, TranslationPreset
 from ..models.presets import PRESET_NAMES
 from ..models.shipped import model_path
 from .generation import check_lengths, strategy_of
 from .options import OfKind, OptionParser
 
 AnyPreset = TypeVar("AnyPreset", bound=Preset)
-
-#: Fields whose values come from the model of --init instead of the preset.
-MODEL_FIELDS = {
-    field.name
-    for config in (Seq2SeqConfig, LanguageModelConfig, ClassifierConfig)
-    for field in dataclasses.fields(config)
-} - {"max_length", "dropout"}
 
 
 def add_preset_options(parser: OptionParser, choose: Callable[[str, str], Preset]) -> None:
@@ -121,7 +113,7 @@ def preset_of(arguments: Any, preset: AnyPreset) -> AnyPreset:
 
 def _idle(arguments: Any, made: Preset) -> Iterator[tuple[str, bool, str]]:
     """Yield (name, whether the option has no effect, reason) for options that depend on other options."""
-    for name in sorted(MODEL_FIELDS | {"tied"}):
+    for name in sorted(MODEL_FIELDS):
         yield name, bool(arguments.init), "the model of --init determines it. Leave it out"
     yield "vocab_size", bool(arguments.teacher), "the vocabulary of the --teacher is used. Leave it out"
     characters = getattr(arguments, "tokenizer", "") == "character"

@@ -279,3 +279,11 @@ class ClassifierPreset(Preset):
         """Return the model's configuration for this number of tokens and classes."""
         own = self._shared("layers", "max_length", "pooling", "token_dropout", "bos")
         return ClassifierConfig(vocab_size, classes, pad_id=pad_id, **own)
+
+
+#: Fields of presets that have no effect if the training begins with a model: their values come from it.
+MODEL_FIELDS = {
+    field.name
+    for config in (Seq2SeqConfig, LanguageModelConfig, ClassifierConfig)
+    for field in dataclasses.fields(config)
+} - {"max_length", "dropout"} | {"tied"}

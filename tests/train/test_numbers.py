@@ -2,7 +2,6 @@
 
 import dataclasses
 import inspect
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -106,10 +105,10 @@ def trained(rate: Any) -> np.ndarray:
 
 
 def batched(**options: Any) -> list[int]:
-    pairs = [[5] * (1 + i % 4) for i in range(24)]
+    pairs = [[5] * (1 + i % 5) for i in range(40)]
     made = TokenBatches(pairs, pairs[::-1], seed=0, **options)
-    rows = [batch.target_input.tolist() + batch.target_output.tolist() for k in range(3) for batch in made.epoch(k)]
-    return [number for row in itertools.chain(*rows) for number in [-1, *row]]
+    parts = [part for k in range(3) for batch in made.epoch(k) for part in (batch.target_input, batch.target_output)]
+    return [number for part in parts for number in (-1, *part.shape, *part.ravel())]
 
 
 ADAM = {"lr": 0.5, "betas": (0.5, 0.75), "eps": 0.25, "weight_decay": 0.125}
@@ -139,7 +138,7 @@ CALLS: dict[Any, tuple[Callable[..., Any], dict[str, Any]]] = {
     TokenBatches: (
         batched,
         {
-            "tokens_per_batch": 11, "pairs_per_batch": 3, "pad_id": 3, "bos_id": 6, "eos_id": 8, "max_length": 4,
+            "tokens_per_batch": 17, "pairs_per_batch": 3, "pad_id": 3, "bos_id": 6, "eos_id": 8, "max_length": 5,
             "curriculum": 1, "pad_to": 2,
         },
     ),

@@ -20,7 +20,7 @@ from ...autograd import Tensor, default_generator, manual_seed, no_grad, ops
 from ...autograd.backend import array_module
 from ...autograd.backend import constant as device_constant
 from ...errors import InputError, near, short
-from ...models.hyperparameters import Preset, Settings
+from ...models.hyperparameters import MODEL_FIELDS, Preset, Settings
 from ...models.presets import PRESET_NAMES
 from ...nn import Module, MultiHeadAttention, checkpoint_activations
 from ...tokenizer import Tokenizer, load_tokenizer
@@ -113,6 +113,10 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
             raise InputError("A run is resumed from its folder: give out=FOLDER.")
         init = copy.deepcopy(trained) if "model" in vars(trained) else None
         if init is not None:
+            for name in sorted(settings.keys() & MODEL_FIELDS):
+                raise InputError(f"The setting {name} has no effect: the trained model determines it. Leave it out.")
+            if "dropout" in settings:
+                init.set_dropout(cls.preset_of(trained, **settings).dropout)
             warmup = min(settings.get("steps", 1000) // 10, 100)
             settings = {"schedule": "linear", "lr": 3e-4, "warmup": warmup, **settings}
         random, resume = default_generator.get_state(), run["resume"]

@@ -75,6 +75,17 @@ def test_fine_tuning_leaves_the_model_as_it_was(kind) -> None:
 
 
 @EVERY
+def test_settings_of_fine_tuning_have_an_effect_or_are_refused(kind) -> None:
+    _, data, _ = ESTIMATORS[kind]
+    first = estimator(kind).fit(data, steps=1, say=quiet)
+    for name, value in {"d_model": 32, "layers": 3, "positions": "none", "norm_first": True}.items():
+        with pytest.raises(handloom.InputError, match=f"The setting {name} has no effect: the trained model"):
+            first.fit(data, steps=1, say=quiet, **{name: value})
+    second = first.fit(data, steps=1, dropout=0.75, say=quiet)
+    assert (first.model.config.dropout == 0.75, second.model.config.dropout) == (False, 0.75)
+
+
+@EVERY
 def test_the_seed_determines_the_model_and_a_stopped_run_is_resumed_exactly(kind, tmp_path) -> None:
     _, data, _ = ESTIMATORS[kind]
     whole = estimator(kind).fit(data, steps=4, say=quiet)
