@@ -153,7 +153,7 @@ def tokenize(data: TextData, tokenizer: Tokenizer) -> TokenizedText:
         print(f"{data.name}: left out {lost.total():,} of {total:,} characters that the alphabet lacks: {examples}")
     ids = {name: np.array(tokenizer.encode(text), np.int64) for name, text in parts.items()}
     if isinstance(tokenizer, CharacterTokenizer):
-        unknown = (ids["train"] == tokenizer.unk_id).mean() if tokenizer.alphabet is None else 1.0 - clean
+        unknown = (ids["train"] == tokenizer.unk_id).mean() if clean or tokenizer.alphabet is None else 1.0
         if unknown > 0.01:
             raise InputError(
                 f"{data.name}: the model's tokenizer lacks more than 1 % of the text's characters. Train a new model."

@@ -157,6 +157,7 @@ def test_blanks_and_the_composition_of_letters_make_no_classes() -> None:
 
 
 WRONG = [
+    (lambda: handloom.Translator("laptop"), "a preset is given as preset=NAME"),
     (lambda: handloom.Translator(preset="huge"), "There is no preset 'huge'"),
     (lambda: handloom.Translator(d_modell=16), "has no setting 'd_modell'. Did you mean d_model?"),
     (lambda: handloom.Translator(d_model=-1), "d_model"),
@@ -170,6 +171,10 @@ WRONG = [
     (lambda: estimator("Classifier").fit([(f"a {i}", "x") for i in range(40)]), "All texts have the class 'x'"),
     (lambda: estimator("Writer").fit("my/corpus.txt"), "There is no file my/corpus.txt"),
     (lambda: estimator("Writer").fit("\n".join(TEXTS), steps=1, say=quiet).score(""), "The text is empty"),
+    (
+        lambda: estimator("Writer").fit("see the sea " * 50, steps=1, say=quiet).fit("Zebra " * 50),
+        "lacks more than 1 %",
+    ),
     (lambda: estimator("Writer").fit(7), "Give a text"),
     (lambda: estimator("Writer").fit("short"), "tokens"),
     (lambda: estimator("Translator").fit(PAIRS, steps=0), "steps"),
@@ -182,7 +187,7 @@ WRONG = [
 @pytest.mark.parametrize(("call", "words"), WRONG, ids=[words[:30] for _, words in WRONG])
 def test_a_wrong_use_has_one_clear_error(call, words, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises((handloom.InputError, AttributeError)) as caught:
+    with pytest.raises((handloom.InputError, AttributeError, TypeError)) as caught:
         call()
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
