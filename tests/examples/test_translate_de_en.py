@@ -83,7 +83,7 @@ def test_the_same_seed_gives_the_same_files_byte_for_byte(trained: Path) -> None
         run("--data", "data.tsv", "--preset", "smoke", "--out", out, "--seed", seed, folder=trained)
     first, again = files_of(trained / "run"), files_of(trained / "again")
     assert first.keys() == again.keys()
-    assert len(first) == 14
+    assert len(first) == 15
     assert [name for name, data in first.items() if data != again[name]] == []
     assert first["metrics.jsonl"] != (trained / "other/metrics.jsonl").read_bytes()
 
