@@ -74,7 +74,7 @@ def compare(folders: Sequence[str | Path]) -> tuple[str, dict[str, tuple[list[fl
     differing = sorted(  # options that all of the runs have
         name for name in set(options[0]).intersection(*options[1:]) if len({str(own[name]) for own in options}) > 1
     )
-    rows, lines = [], {}
+    rows, lines = [], dict[str, tuple[list[float], list[float]]]()
     for name, run, own in zip(names, runs, options, strict=True):
         given = {f"option {option}": str(own.get(option, "")) for option in differing}
         rows.append({"run": name, **given, **summary(run)})

@@ -119,11 +119,8 @@ def mean(states: Iterable[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
     total: dict[str, np.ndarray] = {}
     count = 0
     for state in states:
-        total = {
-            name: np.add(total[name], array) if count else array
-            for name, array in state.items()
-            if name in total or not count
-        }
+        names = [name for name in state if name in total or not count]
+        total = {name: np.add(total[name], state[name]) if count else state[name] for name in names}
         count += 1
     return {name: np.asarray(array / count) for name, array in total.items()}
 
