@@ -108,4 +108,5 @@ def _noting(running: list[str], name: str, forward: Callable[..., Any]) -> Calla
         finally:
             running.pop()
 
+    noted.only_observes = True  # type: ignore[attr-defined] - so that ops may still join the modules
     return noted

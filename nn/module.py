@@ -312,7 +312,7 @@ def computes_as(module: Any, kind: type[M], hooks: bool = True) -> TypeGuard[M]:
         isinstance(module, kind)
         and cls.forward is kind._handloom[1]
         and cls.__call__ is Module.__call__
-        and "forward" not in vars(module)
+        and ("forward" not in vars(module) or getattr(module.forward, "only_observes", False))
         and not (hooks and module._forward_hooks)
     )
 

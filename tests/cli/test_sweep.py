@@ -42,7 +42,8 @@ with open("calls", "a") as calls:
 
 
 @pytest.fixture
-def folder(tmp_path) -> Path:
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.delenv("HANDLOOM_DATA", raising=False)  # a part of what a cell is made with
     (tmp_path / "script.py").write_text(SCRIPT)
     return tmp_path
 

@@ -40,8 +40,9 @@ def test_a_closed_terminal_stops_a_run_unless_nohup_started_it(before) -> None:
 
 
 TERMINAL = """
-import fcntl, pathlib, sys, termios, time
+import fcntl, pathlib, signal, sys, termios, time
 from handloom.train.runs.progress import StopSignals
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 with StopSignals() as signals:
     pathlib.Path("ready").touch()
