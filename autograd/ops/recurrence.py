@@ -51,6 +51,8 @@ def recurrence(x: Any, weight: Any, bias: Any, *state: Any, step: Any) -> tuple[
     a tuple of arrays (batch, hidden_size). Return the first arrays of all states (batch, length, hidden_size), then the
     last state. float16 is computed in float32. Raises ValueError for an empty sequence or shapes that don't fit.
     """
+    if any(part is None for part in (x, weight, bias, *state)):
+        raise TypeError("x, weight, bias and the arrays of the state must be arrays, not None")
     x, weight, bias, *state = promoted(x, weight, bias, *state)  # type: ignore[assignment]
     fits = x.shape[2:] == weight.shape[:1] == bias.shape and {part.shape for part in state} == {
         (len(x), weight.shape[1])

@@ -15,7 +15,7 @@ from handloom.files import folder_lock
 from handloom.train.runs.folder import read_metrics
 from handloom.train.runs.saves import SavedStates
 from tests.support.examples import Done, Example
-from tests.support.ranks import MPIRUN, needs_mpi, run
+from tests.support.ranks import ENVIRONMENT, MPIRUN, needs_mpi, run
 
 pytestmark = pytest.mark.slow
 
@@ -44,6 +44,7 @@ with open("calls", "a") as calls:
 @pytest.fixture
 def folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.delenv("HANDLOOM_DATA", raising=False)  # a part of what a cell is made with
+    monkeypatch.delitem(ENVIRONMENT, "HANDLOOM_DATA", raising=False)
     (tmp_path / "script.py").write_text(SCRIPT)
     return tmp_path
 
