@@ -108,5 +108,6 @@ def _noting(running: list[str], name: str, forward: Callable[..., Any]) -> Calla
         finally:
             running.pop()
 
-    noted.only_observes = True  # type: ignore[attr-defined] - so that ops may still join the modules
-    return noted
+    observer: Any = noted
+    observer.only_observes = True  # so that ops may still join the modules
+    return observer
