@@ -124,7 +124,7 @@ ATTENTION_MUTANTS = [
     kernel_mutant("backward", BACKWARD, "atomicAdd(target + i * THREADS, dq[i / (SUM_COLUMNS / 2)][i / 4 % (SUM_COLUMNS / 8)][i % 4]);", "target[i * THREADS] += dq[i / (SUM_COLUMNS / 2)][i / 4 % (SUM_COLUMNS / 8)][i % 4];", BLOCKS),
     kernel_mutant("backward", BACKWARD, "(ds[m][n][i] - of_query.y)", "ds[m][n][i]", PLAIN),
     kernel_mutant("backward", BACKWARD, "key_factor[i / 2][i % 2] = scale,", "key_factor[i / 2][i % 2] = 1.0f,", PLAIN),
-    kernel_mutant("backward", FORWARD, "make_float2(0.0f, INFINITE);  // no key", "make_float2(0.0f, 0.0f);  // no key", NO_KEYS),
+    kernel_mutant("backward", FORWARD, "make_float2(0.0f, INFINITE);  // no key", "make_float2(0.0f, -INFINITE);  // no key", NO_KEYS),
     kernel_mutant("backward", BACKWARD, "max(0, j0 - shift + nearest)", "max(0, j0 - shift + nearest + 1)", attention(HALF, (202, 203), "causal")),
     kernel_mutant("backward", BACKWARD, "min(j1, keys) - shift + farthest", "min(j1, keys) - shift + farthest - 1", LONG),
     kernel_mutant("backward", BACKWARD, "right = QUERY_ROWS ? words.y : words.z", "right = QUERY_ROWS ? words.z : words.y", DROPOUT),
