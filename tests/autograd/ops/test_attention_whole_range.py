@@ -81,23 +81,26 @@ class Extreme:
         scores = self.scores()
         top = scores.max(axis=-1, keepdims=True)
         p = np.exp(scores - np.where(np.isfinite(top), top, 0))
+        # exp(s - top) has a relative error of |s - top| roundings, however large top is.
+        grown = 1 + np.where(p > 0, np.where(np.isfinite(top), top, 0) - scores, 0) / 24
         p /= np.maximum(p.sum(axis=-1, keepdims=True), 1)
+        grown = p * grown
         d_weights, size = g @ value.swapaxes(-1, -2) * factors, abs(g) @ abs(value).swapaxes(-1, -2) * factors
         ds, ds_size = (
             p * (d_weights - (p * d_weights).sum(-1, keepdims=True)),
-            p * (size + (p * size).sum(-1, keepdims=True)),
+            grown * (size + (grown * size).sum(-1, keepdims=True)),
         )
         # A weight, output or dS below the smallest normal number (of float16, in which some methods keep it) may be 0.
         allowed = 24 * float(np.finfo(self.dtype).eps)
         floor = (2.0**-24 if self.dtype == HALF else 2.0**-126) * (1 + abs(g).max() * (1 + abs(value).max())) / allowed
         smallest = float(np.finfo(self.dtype).smallest_normal) * (1 if self.dtype == HALF else sum(p.shape[2:]))
         terms = [
-            ((p * factors) @ value, (p * factors + floor) @ abs(value)),
+            ((p * factors) @ value, (grown * factors + floor) @ abs(value)),
             (ds @ key * self.scale, (ds_size + floor) @ abs(key) * self.scale),
             (ds.swapaxes(-1, -2) @ query * self.scale, (ds_size + floor).swapaxes(-1, -2) @ abs(query) * self.scale),
-            ((p * factors).swapaxes(-1, -2) @ g, (p * factors + floor).swapaxes(-1, -2) @ abs(g)),
+            ((p * factors).swapaxes(-1, -2) @ g, (grown * factors + floor).swapaxes(-1, -2) @ abs(g)),
             (ds, ds_size + floor),
-            (p, p + floor),
+            (p, grown + floor),
         ]
         for place, (ours, (truth, size)) in enumerate(zip([*found, weights], terms, strict=True)):
             excess = np.abs(ours - truth) - allowed * size - smallest
