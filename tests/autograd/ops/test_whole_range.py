@@ -239,10 +239,11 @@ PRODUCTS = ("matmul", "linear", "linear_activation", "inner", "dot", "einsum", "
 EXPONENTS_32 |= dict.fromkeys((*GATES, *PRODUCTS), 30)
 EXPONENTS_32 |= dict.fromkeys(("divide", "rms_norm", "var", "mse_loss", "hypot", "power"), 40)
 EXPONENTS_32 |= {"binary_cross_entropy_with_logits": 20, "cross_entropy": 40, "nll_loss": 40, "arctanh": 20}
+EXPONENTS_32 |= {"recurrence": 3}  # sigmoids of sigmoids saturate
 # In these, numbers of the size of the inputs times the output gradient cancel: where a sigmoid saturates, for example.
 CANCELLING = {"attention", "cross_entropy", "linear_cross_entropy", "binary_cross_entropy_with_logits", "layer_norm"}
 CANCELLING |= {"residual_layer_norm", "rms_norm", "softmax", "log_softmax", "sigmoid", "tanh", "expm1", "gelu", "silu"}
-CANCELLING |= set(GATES)
+CANCELLING |= {*GATES, "recurrence"}
 
 
 class WholeFloat32(WholeRange):
