@@ -204,7 +204,7 @@ ROWS: dict[str, Any] = {
 @given(
     st.sampled_from(sorted(ROWS)),
     st.lists(st.floats(-37, 37.5), min_size=1, max_size=4),
-    st.sampled_from([2, 3, 64, 300]),
+    st.sampled_from([3, 5, 64, 300]),  # of two normalised features the gradient is a difference of equal numbers
     st.booleans(),
     st.integers(0, 1 << 30),
 )
@@ -213,7 +213,8 @@ def test_rows_of_any_magnitude(name: str, exponents: list[float], features: int,
     """Each row has its own magnitude. Output gradients are as small as they must be for gradients that float32 has."""
     rng = np.random.default_rng(seed)
     rows = rng.standard_normal((len(exponents), features)).clip(-3, 3) + 0.01
-    x = (rows * 10.0 ** np.array(exponents)[:, None] / (features if name == "mean" else 1)).astype(np.float32)
+    most = features if name == "mean" else features**0.5  # a sum or a norm must not overflow
+    x = (rows * 10.0 ** np.array(exponents)[:, None] / most).astype(np.float32)
     w = np.linspace(0.5, 1.5, features).astype(np.float32)
     found = []
     for dtype in (np.float32, np.float64):
