@@ -7,8 +7,6 @@ if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and f"-m {__name__}." in "
 
 from typing import TYPE_CHECKING
 
-from .lazy import lazy_names
-
 if TYPE_CHECKING:
     from . import autograd, models, nn, tokenizer, train
     from .autograd import Parameter, Tensor, enable_grad, grad, manual_seed, no_grad, ops
@@ -42,4 +40,7 @@ __all__ = [
     "train",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__)
+if __package__:  # pytest also imports this file alone, where the folder's name is no identifier
+    from .lazy import lazy_names
+
+    __getattr__, __dir__ = lazy_names(__name__)
