@@ -66,7 +66,7 @@ def helpers(path: Path) -> list[str]:
     return sorted(str(file.relative_to(path.parent)) for file in files - {path} if file.is_relative_to(path.parent))
 
 
-def _limit(when_over: Callable[[int | None], None], file: str) -> None:
+def limit(when_over: Callable[[int | None], None], file: str, seconds: float = SECONDS) -> None:
     """Limit memory and processor time. When the time is over, call `when_over` with the current line of the file."""
     if not hasattr(signal, "setitimer"):  # Windows: the waiting process has a time limit too
         return
@@ -77,7 +77,7 @@ def _limit(when_over: Callable[[int | None], None], file: str) -> None:
         when_over(frame.f_lineno if frame else None)
 
     signal.signal(signal.SIGPROF, over)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     import resource
 
     with suppress(ValueError, OSError):  # the limit may already be lower
@@ -103,7 +103,7 @@ def main() -> None:
             write(output=output.getvalue()[:OUTPUT_LIMIT])
             os._exit(0)
 
-        _limit(when_over, str(path))
+        limit(when_over, str(path))
         with redirect_stdout(output), redirect_stderr(output):
             for now, verdict in run(chapter, path):
                 write(exercise=now, verdict=verdict and [verdict.state, verdict.text[:OUTPUT_LIMIT]])

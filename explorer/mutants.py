@@ -9,7 +9,7 @@ from typing import NamedTuple
 class Mutant(NamedTuple):
     """A mistake in ops of `kinds`: `old` becomes `new` in the source of `where` (`autograd.gradcheck.planting`)."""
 
-    kinds: tuple[str, ...]  # classes of Function: each form of an op has its own
+    kinds: tuple[str, ...]  # classes of Function; classes derived from them that keep the rule have the mistake too
     what: str
     where: str
     old: str
@@ -50,8 +50,8 @@ MUTANTS = (
            "pass"),
     Mutant(("StandardAttention",), "a term lost: the softmax's row sums",
            "fast.attention:StandardAttention.scores_gradient", "d_scores -= dots[:, None]", "pass"),
-    Mutant(("SplitHeads",), "parts exchanged", "ops.heads:SplitHeads.forward", "transpose(2, 0, 3, 1, 4)",
-           "transpose(2, 0, 3, 1, 4)[::-1]"),
+    Mutant(("SplitHeads",), "parts exchanged", "ops.heads:SplitHeads.backward", "for g in gradients))",
+           "for g in gradients[::-1]))"),
     Mutant(_MERGES, "sizes exchanged", "ops.heads:MergeHeads.backward", "SplitHeads(self.heads, len(self.inputs))",
            "SplitHeads(len(self.inputs), self.heads)"),
     Mutant(("Split",), "the order of the parts", "ops.joining:Split.backward", "self.axis), *filled",

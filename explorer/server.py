@@ -63,7 +63,8 @@ class WithHeaders:
 def make_app(session: Session, token: str) -> Starlette:
     """Return the explorer as an ASGI app. `token` is the secret first part of every path."""
 
-    turn = asyncio.Lock()  # waiting requests hold no thread, which the page's files need
+    # Of each view one request at a time: waiting requests hold no thread, which the page's files need.
+    turns = {view: asyncio.Lock() for view in ANSWERS}
 
     async def view(request: Request) -> Response:
         sent = b""
@@ -79,7 +80,7 @@ def make_app(session: Session, token: str) -> Starlette:
         if view not in ANSWERS:
             return _problem(404, "There is no such view.")
         try:
-            async with turn:
+            async with turns[view]:
                 answer = await run_in_threadpool(session.answer, view, body)
         except InputError as error:
             return _problem(200, str(error))  # to be read on the page; other states appear in the browser's console

@@ -14,15 +14,15 @@ from .subject import Subject, load_subject
 from .training import COMMANDS, PRESETS, Training
 from .yours import BUILT, Yours
 
-#: The function that computes each view for a model.
-VIEWS: dict[str, Callable[[Subject, Ask], dict[str, Any]]] = {
+#: The function that computes each view for a model. Instead of the content it can return a function that completes it.
+VIEWS: dict[str, Callable[[Subject, Ask], Any]] = {
     "translate": attention.translate,
     "head": attention.head,
     "next": attention.following,
     "beam": beam.beam,
     "graph": graph.graph,
     "call": graph.call,
-    "check": check.check,
+    "check": check.begun,
     "bpe": merges.merges,
     "tiles": tiles.tiles,
     "saves": training.saves,
@@ -32,7 +32,9 @@ ANSWERS = ("state", "choose", "train", *VIEWS)
 
 
 class Session:
-    """Answers one request at a time, because models, observers and planted mistakes are shared by the whole process.
+    """Computes one answer at a time, because models, observers and planted mistakes are shared by the whole process.
+
+    A learner's function and the measurement of numeric gradients, which take long, don't block other answers.
 
     Args:
         run: the run's folder; None means to train a model.
@@ -40,8 +42,8 @@ class Session:
     """
 
     def __init__(self, run: Path | None, yours: Path | None = None):
-        self._yours = Yours(yours) if yours is not None else None
         self._lock = threading.Lock()
+        self._yours = Yours(yours, self._lock) if yours is not None else None
         self._subject: Subject | None = None
         self._saved: tuple[Path, int] | None = None  # folder of the weights in `_subject`, and their time
         self._given = run
@@ -85,23 +87,25 @@ class Session:
     def answer(self, view: str, body: Any) -> dict[str, Any]:
         """Return the content of a view. Raises InputError for an invalid request."""
         ask = Ask(body)
-        with self._lock:
-            if view == "state":
-                return self.state()
-            if view == "choose":
-                return self.choose(ask)
-            if view == "train":
-                return self.train(ask)
-            compute = VIEWS[view]
-            try:
-                found = compute(self.subject(), ask)
-                if self._yours is not None and view in BUILT:
-                    found["yours"] = self._yours.answer(view, self.subject(), ask, found)
-                return found
-            except ValueError as error:  # the engine's message for a number that it can't use
-                if isinstance(error, InputError):
-                    raise
-                raise InputError(f"{error}.") from error
+        try:
+            with self._lock:
+                if view == "state":
+                    return self.state()
+                if view == "choose":
+                    return self.choose(ask)
+                if view == "train":
+                    return self.train(ask)
+                subject = self.subject()
+                found = VIEWS[view](subject, ask)
+            if callable(found):
+                return found()
+            if self._yours is not None and view in BUILT:
+                found["yours"] = self._yours.answer(view, subject, ask, found)
+            return found
+        except ValueError as error:  # the engine's message for a number that it can't use
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{error}.") from error
 
     def state(self) -> dict[str, Any]:
         """Return information on the model, or the reason why there is no model."""

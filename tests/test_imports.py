@@ -30,7 +30,19 @@ ALLOWED = {
     "train": {"lazy", "models", "nn", "autograd", "tokenizer", "arguments", "errors", "files", "tensor_files"},
     "cli": {"lazy", "train", "models", "autograd", "tokenizer", "arguments", "errors", "files"},
     "examples": {"train", "models", "nn", "autograd", "tokenizer", "arguments", "errors", "files"},
-    "explorer": {"lazy", "cli", "train", "models", "nn", "autograd", "tokenizer", "arguments", "errors", "files"},
+    "explorer": {
+        "lazy",
+        "course",
+        "cli",
+        "train",
+        "models",
+        "nn",
+        "autograd",
+        "tokenizer",
+        "arguments",
+        "errors",
+        "files",
+    },
     "course": {"__version__", "cli", "train", "models", "nn", "autograd", "tokenizer", "arguments", "errors", "files"},
 }
 FILES = sorted(

@@ -8,7 +8,7 @@ export const name = "Gradient check";
 export const title = "Is this gradient correct?";
 export const lead =
   "A backward rule computes a derivative. This page compares it with finite differences of the forward computation, in float64, for the call's real inputs. It compares " +
-  "24 entries of each input: the largest, those in the rows of the targets, and others. Points on the diagonal agree. Plant a mistake and see whether it is found.";
+  "24 entries of each input: the largest, those in the rows of the targets, entries that a planted mistake changes, and others. Points on the diagonal agree. Plant a mistake and see whether it is found.";
 
 let parts, context;
 const query = latest("check"), queryGraph = latest("graph");
@@ -65,12 +65,12 @@ function draw(seen, plant) {
   const total = (key) => count(seen.inputs.reduce((sum, one) => sum + one[key], 0));
   for (const one of seen.inputs) one.compared = one.positions.length;
   const said = seen.planted
-    ? seen.ok ? (seen.changes ? "Not found." : "Not found: with these inputs the mistake changes nothing.") : "Found."
+    ? seen.ok ? (total("changed") === "0" ? "Not found: with these inputs the mistake changes nothing." : "Not found: the changes are as small as rounding.") : "Found."
     : seen.ok ? `The gradient is right in the ${total("compared")} of ${total("size")} entries that were compared.` : "The gradient is wrong.";
   parts.verdict.replaceChildren(
     h("p", { class: "answer", id: "check-verdict" }, said),
     h("p", { class: "soft" }, seen.error || `${seen.name}${seen.module ? ` in ${seen.module}` : ""}: largest relative difference `, seen.error ? "" : h("span", { "data-value": worst }, brief(worst)), "."),
-    ...(seen.planted ? [h("p", {}, "In ", h("code", {}, seen.planted.where), ": ", h("code", { class: "cool" }, seen.planted.old), " became ", h("code", { class: "warm" }, seen.planted.new), ".")] : []));
+    ...(seen.planted ? [h("p", {}, "In ", h("code", {}, seen.planted.where), ": ", h("code", { class: "cool" }, seen.planted.old), " became ", h("code", { class: "warm" }, seen.planted.new), seen.error ? "." : `. This changes ${total("changed")} of ${total("size")} entries of the gradients.`)] : []));
   for (const one of seen.inputs) for (const key of ["analytic", "numeric", "excess"]) one[key] = unpack(one[key]);
   parts.pictures.replaceChildren(...seen.inputs.map(plot));
   parts.behind.replaceChildren(...(seen.inputs.length ? [numbers("All entries as a table", () => table("Each entry that was compared", ["input", "entry", "analytic", "numeric", "difference", "verdict"],

@@ -2,6 +2,7 @@
 
 import base64
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,11 @@ import pytest
 from handloom.errors import InputError
 from handloom.explorer import attention, beam, check, graph, merges, tiles
 from handloom.explorer.asking import Ask
+from handloom.explorer.mutants import MUTANTS
+from handloom.explorer.step import recorded_step
 from handloom.explorer.subject import load_subject
 from handloom.models import beam_search, length_penalty
+from handloom.nn import Dropout
 from tests.support.explorer_run import SENTENCE
 
 
@@ -190,13 +194,54 @@ def test_a_planted_mistake_is_found_and_the_rule_itself_is_right(subject: Any, w
         assert all(unpacked(one["analytic"]).shape == (len(one["positions"]),) for one in plain["inputs"])
         for mutant in plain["mutants"]:
             found = check.check(subject, Ask({"text": "Er singt.", "call": numbers[op], "plant": mutant["number"]}))
-            assert not (found["ok"] and found["changes"]), mutant
+            assert not (found["ok"] and any(one["changed"] for one in found["inputs"])), mutant
             missed += found["ok"]
     assert missed == 1  # a post-norm layer does not use the sum, so one mistake has no effect
     again = check.check(subject, Ask({"text": "Er singt.", "call": numbers["Linear"]}))
     assert again["ok"]  # the planted mistake is removed
     with pytest.raises(InputError, match="can't be planted"):
         check.check(subject, Ask({"text": "Er singt.", "call": numbers["Linear"], "plant": 0}))
+
+
+def test_a_mistake_in_few_entries_is_compared_where_it_is(subject: Any, whole_graph: dict[str, Any]) -> None:
+    """With a dropout of 0.05 a forgotten mask changes few entries, and none of the largest ones."""
+    for module in subject.model.modules():
+        if isinstance(module, Dropout):
+            module.p = 0.05
+    try:
+        step = recorded_step(subject.model, subject.training_loss("Er singt."))
+    finally:
+        for module in subject.model.modules():
+            if isinstance(module, Dropout):
+                module.p = subject.model.config.dropout
+    number = next(i for i, mutant in enumerate(MUTANTS) if "Dropout" in mutant.kinds)
+    calls = [call for call in step.calls if call.name == "Dropout"]
+    assert calls
+    for call in calls:
+        of_step: Any = SimpleNamespace(step=lambda text: step)
+        wrong = check.check(of_step, Ask({"call": call.number, "plant": number}))
+        assert 0 < sum(one["changed"] for one in wrong["inputs"]) < 0.2 * wrong["inputs"][0]["size"]
+        assert not wrong["ok"]
+
+
+@pytest.mark.parametrize(
+    "kind", ["LinearReLUCompiled", "LinearCrossEntropyCompiled", "LayerNormCompiled", "LinearReLUOnCPU"]
+)
+def test_a_derived_op_has_the_mistakes_of_the_rules_that_it_keeps(kind: str) -> None:
+    pytest.importorskip("numba")
+    from handloom.autograd.fast import compiled_ops
+
+    own = getattr(compiled_ops, kind)
+    found = {mutant.where.partition(":")[2] for mutant in MUTANTS if check.fits(mutant, own)}
+    assert (
+        found
+        == {
+            "LinearReLUCompiled": {"LinearOnCPU.gradients"},
+            "LinearCrossEntropyCompiled": {"LinearCrossEntropyOnCPU.backward"},
+            "LayerNormCompiled": set(),
+            "LinearReLUOnCPU": {"LinearOnCPU.gradients", "LinearReLUOnCPU.mask_gradient"},
+        }[kind]
+    )
 
 
 def test_a_call_of_each_kind_can_be_checked(subject: Any, whole_graph: dict[str, Any]) -> None:

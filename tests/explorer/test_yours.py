@@ -1,5 +1,7 @@
 """Comparing a learner's attention and beam search with handloom's: equal results, and the first difference."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import pytest
 
 from handloom.course.chapter import chapters
 from handloom.errors import InputError
+from handloom.explorer import check, yours
 from handloom.explorer.session import Session
 from handloom.explorer.yours import BUILT, Yours
 from tests.explorer.test_views import unpacked
@@ -47,16 +50,58 @@ def test_wrong_functions_are_shown_where_they_differ(run_folder: Path, tmp_path:
 @pytest.mark.parametrize(
     ("view", "new", "said"),
     [
-        ("head", "return 1 / 0  #", "`masked_attend` of c06_head.py raises ZeroDivisionError"),
+        ("head", "return 1 / 0  #", "raises ZeroDivisionError: division by zero"),
         ("head", "return e  #", None),
         ("head", "return e[:, :2]  #", "returns an array of shape"),
-        ("beam", "raise SystemExit  #", "`beam_search` of c11_beam.py raises SystemExit"),
+        ("head", "raise NotImplementedError('Which score?')  #", "of c06_head.py is not written yet. Which score?"),
+        ("head", "while True: pass  #", "`masked_attend` of c06_head.py: after 1 s of computing line 40 is still run"),
+        ("head", "import os; os._exit(3)  #", "or ended its process"),
+        ("beam", "raise SystemExit  #", "`beam_search` of c11_beam.py: The file ends the program"),
+        ("beam", "return [], 0.0  #", "`beam_search` returns a result, but it never calls `next_log_p`."),
+        ("beam", "next_log_p([])  #", "needs the words so far, beginning with bos"),
+        ("beam", "return next_log_p([bos])  #", "returns ndarray instead of the pair (ids, score)."),
     ],
 )
-def test_what_a_file_raises_is_said(run_folder: Path, tmp_path: Path, view: str, new: str, said: str | None) -> None:
+def test_what_a_file_raises_is_said(
+    run_folder: Path, tmp_path: Path, view: str, new: str, said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(yours, "SECONDS", 1)
     old = {"head": "return e / np.where", "beam": "sentences, finished ="}[view]
     problem = answer(run_folder, tmp_path, view, old, new)["yours"].get("problem")
     assert problem is None if said is None else said in problem
+
+
+def test_a_waiting_function_blocks_no_other_view(run_folder: Path, tmp_path: Path) -> None:
+    """The learner's function waits until another view has been computed."""
+    source = SOLUTIONS["c06_head.py"].replace(
+        "import numpy as np", "import time\nfrom pathlib import Path\n\nimport numpy as np"
+    )
+    wait = f"while not Path({str(tmp_path / 'go')!r}).exists():\n        time.sleep(0.01)\n    return e / np.where"
+    (tmp_path / "c06_head.py").write_text(source.replace("return e / np.where", wait), encoding="utf-8")
+    session = Session(run_folder, tmp_path)
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(session.answer, "head", {"text": SENTENCE, "head": 0, "query": 0})
+        session.answer("translate", {"text": SENTENCE})
+        assert not waiting.done()
+        (tmp_path / "go").touch()
+        assert "weights" in waiting.result()["yours"]
+
+
+def test_a_measurement_of_gradients_blocks_no_other_view(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session, checked, go = Session(run_folder), check.checked, threading.Event()
+
+    def slow(call: Any, seed: int, choose: Any) -> Any:
+        if choose.__name__ != "none":  # the measurement, not the rule's gradients
+            assert go.wait(60)
+        return checked(call, seed, choose)
+
+    monkeypatch.setattr(check, "checked", slow)
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(session.answer, "check", {"text": SENTENCE, "call": 0})
+        session.answer("translate", {"text": SENTENCE})
+        assert not waiting.done()
+        go.set()
+        assert waiting.result()["ok"]
 
 
 def test_a_folder_without_the_course_is_refused(tmp_path: Path) -> None:
