@@ -4,12 +4,12 @@ import hashlib
 import itertools
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import InputError
 from .downloads import EMBEDDED_WORKS, find_local
-from .files import Pair, iter_lines, part_path, read_tables
+from .files import Pair, iter_lines, read_tables
+from .sets import DataSet, own_parts
 
 CAPTION_NAMES = ("embedded", "coco")
 EMBEDDED_SCENES = 4_000
@@ -17,24 +17,11 @@ EMBEDDED_SCENES = 4_000
 _COCO = "coco_captions/captions_val2017.tsv.gz"
 
 
-@dataclass(frozen=True)
-class Captions:
-    """Groups of captions, one group for each picture. The training, validation and test sets do not overlap.
-    `notes` are sentences about captions that were left out.
-    """
-
-    train: list[list[str]]
-    valid: list[list[str]]
-    test: list[list[str]]
-    name: str
-    notes: tuple[str, ...] = ()
+class Captions(DataSet[list[list[str]]]):
+    """Groups of captions, one group for each picture."""
 
     def summary(self) -> str:
-        """Return one line with the name of the data set and the sizes of its training, validation and test sets."""
-        return (
-            f"{self.name}: {len(self.train):,} training, {len(self.valid):,} validation and {len(self.test):,} test "
-            f"pictures with {sum(map(len, self.train)):,} captions to train on"
-        )
+        return f"{super().summary()} pictures with {sum(map(len, self.train)):,} captions to train on"
 
 
 def load_captions(name_or_path: str) -> Captions:
@@ -60,9 +47,8 @@ def load_captions(name_or_path: str) -> Captions:
     if not Path(name_or_path).is_file():
         known = ", ".join(CAPTION_NAMES)
         raise InputError(f"{name_or_path or '--data'} is neither a known set of captions ({known}) nor a file.")
-    for own in (part_path(name_or_path, part) for part in ("valid", "test")):
-        if Path(own).is_file():
-            raise InputError(f"{own} is not used: captions are split by picture. Add its rows to {name_or_path}.")
+    for own in own_parts(name_or_path, str).values():
+        raise InputError(f"{own} is not used: captions are split by picture. Add its rows to {name_or_path}.")
     return _split(*read_captions(name_or_path), name_or_path)
 
 
@@ -112,7 +98,7 @@ def _split(groups: list[list[str]], lonely: int, name: str) -> Captions:
         notes.append(f"{name}: left out {lonely:,} pictures with only one caption.")
     if lost := sum(len(parts[part]) - len(held_out[part]) for part in held_out):
         notes.append(f"{name}: left out {lost:,} held-out pictures with captions that also occur in training.")
-    return Captions(parts["train"], held_out["valid"], held_out["test"], name, tuple(notes))
+    return Captions(parts["train"], held_out["valid"], held_out["test"], name, notes=tuple(notes))
 
 
 # Each row of a table lists expressions for the same thing; a caption uses one of them.

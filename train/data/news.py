@@ -5,15 +5,16 @@ import random
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from ...errors import InputError
 from ...files import parse_json
 from .downloads import find_local, load_hub
-from .files import distinct, is_quoted, is_text, iter_lines, part_path, read_tables, sections
+from .files import Pair, distinct, is_quoted, is_text, iter_lines, read_tables, sections
 from .pairs import sentence_key, split_by_sentence
+from .sets import DataSet, own_parts
 
 NEWS_NAMES = ("embedded", "news", "news42")
 EMBEDDED_ARTICLES = 9_000
@@ -27,8 +28,7 @@ _HEADLINES = "news_category/huffpost41_headlines.jsonl.gz"
 _ARTICLES = ("news_category/news_v3_head10k.jsonl.gz", "news_category/news_v2_2017_2018_resplit.jsonl.gz")
 
 
-@dataclass(frozen=True)
-class Article:
+class Article(NamedTuple):
     """One piece of news."""
 
     category: str
@@ -41,43 +41,28 @@ class Article:
 
 
 @dataclass(frozen=True)
-class News:
-    """Articles for training, validation and test, without common headlines. `notes` describe articles left out."""
-
-    train: list[Article]
-    valid: list[Article]
-    test: list[Article]
-    name: str
-    notes: tuple[str, ...] = ()
-    whole: bool = False  # validation and test were set aside from one file
+class News(DataSet[list[Article]]):
+    """Articles; no two parts have a headline in common."""
 
     @property
     def categories(self) -> list[str]:
         """The categories of the training articles, in alphabetical order."""
         return sorted({article.category for article in self.train})
 
-    def labelled(self, descriptions: bool) -> list[list[tuple[str, str]]]:
+    def labelled(self, descriptions: bool) -> tuple[list[Pair], ...]:
         """Return the text (see `Article.text`) and the category of the training, validation and test articles."""
-        return [[(a.text(descriptions), a.category) for a in part] for part in (self.train, self.valid, self.test)]
+        return self.parts(lambda part: [(a.text(descriptions), a.category) for a in part])
 
-    def pairs(self) -> list[list[tuple[str, str]]]:
+    def pairs(self) -> tuple[list[Pair], ...]:
         """Return the description and the headline of the training, validation and test articles."""
-        return [[(a.description, a.headline) for a in part] for part in (self.train, self.valid, self.test)]
+        return self.parts(lambda part: [(a.description, a.headline) for a in part])
 
     def changed(self, change: Callable[[str], str]) -> "News":
         """Return the news with changed texts."""
-
-        def of(part: list[Article]) -> list[Article]:
-            return [Article(a.category, change(a.headline), change(a.description)) for a in part]
-
-        return replace(self, train=of(self.train), valid=of(self.valid), test=of(self.test))
+        return self.with_parts(lambda part: [Article(a[0], change(a[1]), change(a[2])) for a in part])
 
     def summary(self) -> str:
-        """Return one line with the name of the data set and the sizes of its training, validation and test sets."""
-        return (
-            f"{self.name}: {len(self.train):,} training, {len(self.valid):,} validation and {len(self.test):,} test "
-            f"articles in {len(self.categories)} categories"
-        )
+        return f"{super().summary()} articles in {len(self.categories)} categories"
 
 
 def load_news(name_or_path: str, *, descriptions: bool, categories: bool | None = None) -> News:
@@ -110,8 +95,7 @@ def load_news(name_or_path: str, *, descriptions: bool, categories: bool | None 
     if not Path(name_or_path).is_file():
         names = ", ".join(NEWS_NAMES)
         raise InputError(f"{name_or_path or '--data'} is neither a known set of news ({names}) nor a file.")
-    paths = {part: Path(part_path(name_or_path, part)) for part in ("valid", "test")}
-    own = {part: list(read_articles(path)) for part, path in paths.items() if path.is_file()}
+    own = own_parts(name_or_path, lambda path: list(read_articles(path)))
     return _split(list(read_articles(name_or_path)), name_or_path, descriptions, known, own)
 
 
@@ -246,7 +230,7 @@ def _split(
         notes.append(f"{name}: left out {missing:,} articles without a headline, a category or a description.")
     if lost := sum(map(len, parts)) - sum(map(len, kept)):
         notes.append(f"{name}: left out {lost} held-out articles whose category has no other article.")
-    return News(kept[0], kept[1], kept[2], name, tuple(notes), whole)
+    return News(kept[0], kept[1], kept[2], name, notes=tuple(notes), whole=whole)
 
 
 class Desk(NamedTuple):

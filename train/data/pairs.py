@@ -20,6 +20,7 @@ from ...errors import InputError, short
 from ...tokenizer import Tokenizer
 from .downloads import PUBLISHED
 from .files import Pair
+from .sets import DataSet
 
 T = TypeVar("T")
 HELD_OUT_FRACTION = 0.05
@@ -29,39 +30,26 @@ _NO_LETTERS = re.compile(r"\W+")
 
 
 @dataclass(frozen=True)
-class TranslationData:
-    """Sentence pairs (source, target) for training, validation and test.
+class TranslationData(DataSet[list[Pair]]):
+    """Sentence pairs (source, target).
 
     Attributes:
-        train, valid, test: lists of (source, target).
-        name: "embedded", "multi30k", "tatoeba", "everyday", "everyday-glossary", "wmt17", or the path.
         test_name: name of the test set, such as "test_2016_flickr".
         source, target: codes of the languages, such as "de" and "en".
-        notes: sentences about the pairs that were left out, with the reasons.
-        whole: whether the validation and test sets were set aside from one file.
     """
 
-    train: list[Pair]
-    valid: list[Pair]
-    test: list[Pair]
-    name: str
     test_name: str
     source: str
     target: str
-    notes: tuple[str, ...] = ()
-    whole: bool = False
 
     def summary(self) -> str:
-        """Return one line with the name, the languages, and the sizes of the training, validation and test sets."""
-        return (
-            f"{self.name}, {self.source}-{self.target}: {len(self.train):,} training, {len(self.valid):,} validation "
-            f"and {len(self.test):,} test pairs ({self.test_name})"
-        )
+        title, _, sizes = super().summary().rpartition(": ")
+        return f"{title}, {self.source}-{self.target}: {sizes} pairs ({self.test_name})"
 
     def reversed(self) -> Self:
         """Return the same pairs in the other direction."""
-        train, valid, test = ([pair[::-1] for pair in part] for part in (self.train, self.valid, self.test))
-        return replace(self, train=train, valid=valid, test=test, source=self.target, target=self.source)
+        turned = self.with_parts(lambda part: [pair[::-1] for pair in part])
+        return replace(turned, source=self.target, target=self.source)
 
 
 def checked_pairs(data: Any, what: str) -> list[Pair]:

@@ -3,13 +3,14 @@
 import itertools
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ...errors import InputError
 from .downloads import EMBEDDED_WORKS, PUBLISHED, fetch, find_local, load_hub, unverified
-from .files import iter_lines, part_path
+from .files import iter_lines
 from .pairs import sentence_key
+from .sets import DataSet, own_parts
 
 SHAKESPEARE_URL = (
     "https://raw.githubusercontent.com/karpathy/char-rnn/6f9487a6fe5b420b7ca9afb0d7c078e37c1d1b4e/data/tinyshakespeare/"
@@ -21,29 +22,14 @@ GUTENBERG_BOOKS: dict[str, str] = PUBLISHED["gutenberg_books"]
 EMBEDDED_SENTENCES = 20_000
 
 
-@dataclass(frozen=True)
-class TextData:
-    """Three texts for training, validation and test. `notes` are sentences about their limitations."""
+class TextData(DataSet[str]):
+    """Three texts for training, validation and test."""
 
-    train: str
-    valid: str
-    test: str
-    name: str
-    notes: tuple[str, ...] = ()
-
-    def changed(self, change: Callable[[str], str]) -> "TextData":
-        """Return the data with changed texts."""
-        return replace(self, train=change(self.train), valid=change(self.valid), test=change(self.test))
-
-    def __repr__(self) -> str:
-        return f"<TextData: {self.summary()}>"
+    changed = DataSet.with_parts
 
     def summary(self) -> str:
-        """Return one line with the name of the data set and the sizes of its training, validation and test texts."""
-        return (
-            f"{self.name}: {len(self.train):,} characters for training, {len(self.valid):,} for validation, "
-            f"{len(self.test):,} for test"
-        )
+        train, valid, test = self.parts(len)
+        return f"{self.name}: {train:,} characters for training, {valid:,} for validation, {test:,} for test"
 
 
 def load_text_data(name_or_path: str, *, bare: bool = False) -> TextData:
@@ -74,15 +60,15 @@ def load_text_data(name_or_path: str, *, bare: bool = False) -> TextData:
 
 
 def _of_path(path: str) -> TextData:
-    text, paths = read_text(path), {part: Path(part_path(path, part)) for part in ("valid", "test")}
-    own = {part: read_text(file) for part, file in paths.items() if file.is_file() and str(file) != path}
+    text, own = read_text(path), own_parts(path, read_text)
     held_out = {sentence_key(line) for part in own.values() for line in part.split("\n")}
     lines = text.split("\n")
     kept = [line for line in lines if len(key := sentence_key(line)) < 20 or key not in held_out] if own else lines
     split = _from_parts(["\n".join(kept)], path)
     train = split.train + "".join(getattr(split, part) for part in ("valid", "test") if part in own)
     notes = f"{path}: {len(lines) - len(kept):,} training lines are in the validation or test text and are left out."
-    return replace(split, train=train, notes=(notes,) if len(kept) < len(lines) else (), **own)
+    valid, test = own.get("valid", split.valid), own.get("test", split.test)
+    return TextData(train, valid, test, path, notes=(notes,) if len(kept) < len(lines) else ())
 
 
 def load_embedded_text() -> TextData:
@@ -127,7 +113,7 @@ def load_wikitext2() -> TextData:
             "wikitext2: there is no training part; the first 90 % of the validation part replace it. The figures "
             "can't be compared with published ones."
         )
-        return TextData(valid[:cut], valid[cut:], test, "wikitext2", (note,))
+        return TextData(valid[:cut], valid[cut:], test, "wikitext2", notes=(note,))
     hub = load_hub("Salesforce/wikitext", "wikitext-2-raw-v1")
     train, valid, test = ("".join(hub[part]["text"]) for part in ("train", "validation", "test"))
     return TextData(train, valid, test, "wikitext2")
@@ -167,9 +153,9 @@ def without_front_matter(text: str) -> str:
 
 def _one_after_another(texts: list[TextData]) -> TextData:
     """Join the corresponding parts of several texts."""
-    parts = ["\n\n".join(getattr(text, part) for text in texts) for part in ("train", "valid", "test")]
+    train, valid, test = map("\n\n".join, zip(*(text.parts(str) for text in texts), strict=True))
     notes = tuple(note for text in texts for note in text.notes)
-    return TextData(parts[0], parts[1], parts[2], "+".join(text.name for text in texts), notes)
+    return TextData(train, valid, test, "+".join(text.name for text in texts), notes=notes)
 
 
 def _from_parts(texts: list[str], name: str) -> TextData:
@@ -177,11 +163,9 @@ def _from_parts(texts: list[str], name: str) -> TextData:
     if min(map(len, texts)) < 100:
         raise InputError(f"{name} holds fewer than 100 characters, too few to train on. {EMBEDDED_WORKS}")
     cuts = [(len(text) * 90 // 100, len(text) * 95 // 100) for text in texts]
-    parts = [
-        "\n\n".join(part)
-        for part in zip(*((t[:a], t[a:b], t[b:]) for t, (a, b) in zip(texts, cuts, strict=True)), strict=True)
-    ]
-    return TextData(parts[0], parts[1], parts[2], name)
+    split = [(text[:a], text[a:b], text[b:]) for text, (a, b) in zip(texts, cuts, strict=True)]
+    train, valid, test = map("\n\n".join, zip(*split, strict=True))
+    return TextData(train, valid, test, name)
 
 
 #: Loading functions by name of the text.

@@ -68,7 +68,7 @@ def _of_path(text: files.ParallelText | None, path: str, source: str, target: st
     test_name = own["test"].origin if "test" in own else "held-out sentences"
     left_out = left_out if len(pairs) < len(text.pairs) else ""
     notes = tuple(filter(None, (*(part.note for part in (text, *own.values())), left_out)))
-    return TranslationData(*parts, path, test_name, source, target, notes, whole=not own)
+    return TranslationData(*parts, path, test_name, source, target, notes=notes, whole=not own)
 
 
 def _joined(
@@ -185,7 +185,7 @@ def load_tatoeba(source: str, target: str) -> TranslationData:
     parts = split_by_sentence(text.pairs, itemgetter(0 if source == "en" else 1))
     notes = tuple(filter(None, [text.note, unverified("tatoeba", path.read_bytes())]))
     name = "tatoeba, held-out English sentences"
-    return TranslationData(*parts, "tatoeba", name, source, target, notes)
+    return TranslationData(*parts, "tatoeba", name, source, target, notes=notes)
 
 
 def load_everyday(source: str, target: str, *, glossary: bool = False) -> TranslationData:
@@ -233,7 +233,7 @@ def _of_parts(parts: list[files.ParallelText], name: str, test_name: str, source
     """Return a data set of three texts, with their notes."""
     train, valid, test = (part.pairs for part in parts)
     notes = tuple(filter(None, (part.note for part in parts)))
-    return TranslationData(train, valid, test, name, test_name, source, target, notes)
+    return TranslationData(train, valid, test, name, test_name, source, target, notes=notes)
 
 
 def _translations(part: Any) -> Iterator[dict[str, str]]:

@@ -1,6 +1,5 @@
 """The results of a run with everything on which they depend: processor, library, versions, revision of the code."""
 
-import dataclasses
 import hashlib
 import json
 import os
@@ -93,7 +92,7 @@ def code_digest() -> str:
 def checksum(data: Any) -> str:
     """Compute the SHA-256 of the texts in the training, validation and test parts of `data`."""
     parts = [getattr(data, part) for part in ("train", "valid", "test")]
-    text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"), default=dataclasses.astuple)
+    text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
