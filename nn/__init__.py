@@ -1,6 +1,7 @@
 """Layers. Parameter names, layouts and initial values are PyTorch's, so that weights from PyTorch can be loaded."""
 
 from ..autograd import Parameter
+from ..autograd.quick import PLAIN
 from . import functional, init
 from .activation import GELU, Flatten, Identity, LeakyReLU, ReLU, Sigmoid, SiLU, Softmax, Tanh
 from .attention import AttentionCall, MultiHeadAttention, attention_maps, observe_attention
@@ -20,6 +21,9 @@ from .transformer import (
     TransformerEncoderLayer,
     checkpoint_activations,
 )
+
+if not PLAIN:
+    from . import fast
 
 __all__ = [
     "GELU", "GRU", "LSTM", "NORMS", "POSITIONS", "RNN", "AttentionCall", "Dropout", "Embedding", "Flatten", "Identity",

@@ -2,7 +2,7 @@
 
 from ..autograd import Generator, Tensor, ops
 from ..autograd.ops.dropout import check_probability
-from .module import Module, computes_as
+from .module import Module
 
 
 class Dropout(Module):
@@ -21,10 +21,3 @@ class Dropout(Module):
 
     def extra_repr(self) -> str:
         return f"p={self.p}"
-
-
-def add_dropped(x: Tensor, residual: Tensor, dropout: Module) -> Tensor:
-    """Compute residual + dropout(x), in one op if `dropout` is a plain Dropout."""
-    if computes_as(dropout, Dropout):
-        return ops.dropout_add(x, residual, dropout.p, training=dropout.training, generator=dropout.generator)
-    return residual + dropout(x)

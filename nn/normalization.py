@@ -8,8 +8,7 @@ import numpy as np
 
 from ..autograd import Parameter, Tensor, ops
 from ..autograd.arguments import one_of, sizes
-from .dropout import Dropout, add_dropped
-from .module import Module, computes_as
+from .module import Module
 
 #: The norms that `make_norm` creates; "layer_std" is the layer norm with `eps_outside`.
 NORMS = ("layer", "rms", "layer_std")
@@ -83,19 +82,6 @@ def over_last_axes(
         return op(x, *parameters, eps)
     flat = [None if parameter is None else ops.reshape(parameter, -1) for parameter in parameters]
     return op(x.reshape((*x.shape[:before], math.prod(shape))), *flat, eps).reshape(x.shape)
-
-
-def add_and_norm(x: Tensor, residual: Tensor, dropout: Module, norm: Module, *, both: bool = False) -> Any:
-    """Compute norm(residual + dropout(x)), the end of a post-norm sublayer, in one op if dropout and norm are plain.
-
-    If `both` is true, also return the sum residual + dropout(x), which the next pre-norm sublayer needs.
-    """
-    if computes_as(norm, LayerNorm) and computes_as(dropout, Dropout) and not norm.eps_outside:
-        p, generator = dropout.p if dropout.training else 0.0, dropout.generator
-        operands = x, residual, norm.weight, norm.bias, p
-        return ops.residual_layer_norm(*operands, eps=norm.eps, both=both, generator=generator)
-    total = add_dropped(x, residual, dropout)
-    return (norm(total), total) if both else norm(total)
 
 
 def make_norm(kind: str, features: int, eps: float = 1e-5) -> LayerNorm | RMSNorm:

@@ -1,22 +1,20 @@
-"""Encoder and decoder layers and their stacks. Parameter names are PyTorch's.
+"""Encoder and decoder layers and their stacks. Parameter names are PyTorch's."""
 
-Post-norm (`norm_first=False`) is norm(x + sublayer(x)), as in the original paper; pre-norm is x + sublayer(norm(x)).
-"""
-
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from ..autograd import Tensor
 from ..autograd.arguments import one_of
 from ..autograd.checkpoint import checkpoint
+from ..autograd.quick import replaceable
 from .attention import MultiHeadAttention
 from .containers import ModuleList
-from .dropout import Dropout, add_dropped
+from .dropout import Dropout
 from .feed_forward import feed_forward, inner_features
 from .linear import Linear
 from .module import Module
-from .normalization import LayerNorm, RMSNorm, add_and_norm, make_norm
+from .normalization import LayerNorm, RMSNorm, make_norm
 
 #: Which linear layers have biases: the query, key and value projections; attention's output; the feed-forward layers.
 BIASES = {
@@ -32,6 +30,21 @@ BIASES = {
 def has_biases(bias: str) -> tuple[bool, bool, bool]:
     """Return the entry `bias` of `BIASES`. Raises ValueError for an unknown name."""
     return BIASES[one_of("bias", bias, BIASES)]
+
+
+#: A function of x (batch, length, d_model), such as attention, with its norm and its dropout.
+Sublayer = tuple[Callable[[Tensor], Tensor], Module, Module]
+
+
+@replaceable
+def residual(x: Tensor, norm_first: bool, *sublayers: Sublayer) -> Tensor:
+    """Add the output of each sublayer to its input: pre-norm if `norm_first` is true, else post-norm."""
+    for sublayer, norm, dropout in sublayers:
+        if norm_first:
+            x = x + dropout(sublayer(norm(x)))
+        else:
+            x = norm(x + dropout(sublayer(x)))
+    return x
 
 
 class _Layer(Module):
@@ -69,7 +82,7 @@ class _Layer(Module):
         if self.cross_attention:
             self.dropout3 = Dropout(dropout)
 
-    def _feed_forward(self, x: Tensor) -> Tensor:
+    def feed_forward(self, x: Tensor) -> Tensor:
         return feed_forward(x, self.linear1, self.linear2, self.dropout, self.activation)
 
 
@@ -95,14 +108,13 @@ class TransformerEncoderLayer(_Layer):
         padding. `mask` is boolean; True means that a query may attend to a key.
         """
 
-        def attend(h: Tensor) -> Tensor:
-            return self.self_attn(h, mask=mask, key_lengths=lengths, causal=causal)
-
-        if self.norm_first:
-            h, x = add_and_norm(attend(self.norm1(x)), x, self.dropout1, self.norm2, both=True)
-            return add_dropped(self._feed_forward(h), x, self.dropout2)
-        x = add_and_norm(attend(x), x, self.dropout1, self.norm1)
-        return add_and_norm(self._feed_forward(x), x, self.dropout2, self.norm2)
+        attend = partial(self.self_attn, mask=mask, key_lengths=lengths, causal=causal)
+        return residual(
+            x,
+            self.norm_first,
+            (attend, self.norm1, self.dropout1),
+            (self.feed_forward, self.norm2, self.dropout2),
+        )
 
 
 class TransformerDecoderLayer(_Layer):
@@ -127,23 +139,20 @@ class TransformerDecoderLayer(_Layer):
         If `cross_weights` is a list, append the cross-attention weights (batch, heads, length, source_length) to it.
         """
 
-        def attend_self(h: Tensor) -> Tensor:
-            return self.self_attn(h, key_lengths=lengths, causal=True)
-
-        def attend_memory(h: Tensor) -> Tensor:
+        def attend_memory(x: Tensor) -> Tensor:
             if cross_weights is None:
-                return self.multihead_attn(h, memory, key_lengths=memory_lengths)
-            out, weights = self.multihead_attn(h, memory, key_lengths=memory_lengths, return_weights=True)
+                return self.multihead_attn(x, memory, key_lengths=memory_lengths)
+            out, weights = self.multihead_attn(x, memory, key_lengths=memory_lengths, return_weights=True)
             cross_weights.append(weights)
             return out
 
-        if self.norm_first:
-            h, x = add_and_norm(attend_self(self.norm1(x)), x, self.dropout1, self.norm2, both=True)
-            h, x = add_and_norm(attend_memory(h), x, self.dropout2, self.norm3, both=True)
-            return add_dropped(self._feed_forward(h), x, self.dropout3)
-        x = add_and_norm(attend_self(x), x, self.dropout1, self.norm1)
-        x = add_and_norm(attend_memory(x), x, self.dropout2, self.norm2)
-        return add_and_norm(self._feed_forward(x), x, self.dropout3, self.norm3)
+        return residual(
+            x,
+            self.norm_first,
+            (partial(self.self_attn, key_lengths=lengths, causal=True), self.norm1, self.dropout1),
+            (attend_memory, self.norm2, self.dropout2),
+            (self.feed_forward, self.norm3, self.dropout3),
+        )
 
 
 class _Stack(Module):
@@ -184,10 +193,10 @@ class TransformerDecoder(_Stack):
         the last layer appends its cross-attention weights.
         """
         for layer in self.layers:
-            own = last_weights if layer is self.layers[-1] else None
+            cross_weights = last_weights if layer is self.layers[-1] else None
             # checkpoint supports one result only, and appending to a list is a second one.
-            call = partial(checkpoint, layer) if self.checkpoint_activations and own is None else layer
-            x = call(x, memory, lengths=lengths, memory_lengths=memory_lengths, cross_weights=own)
+            call = partial(checkpoint, layer) if self.checkpoint_activations and cross_weights is None else layer
+            x = call(x, memory, lengths=lengths, memory_lengths=memory_lengths, cross_weights=cross_weights)
         return x if self.norm is None else self.norm(x)
 
 

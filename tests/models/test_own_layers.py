@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from handloom.autograd import Tensor, manual_seed, no_grad, ops
 from handloom.errors import InputError
 from handloom.models import pretrained
 from handloom.models.generation import Uncached
-from handloom.nn import dropout, feed_forward, linear, normalization
+from handloom.nn import feed_forward, linear, transformer
 from handloom.nn.positional import PositionScores
 
 pytestmark = pytest.mark.slow
@@ -39,7 +41,7 @@ def model_of(kind: str, variant: dict[str, Any]) -> nn.Module:
     if kind in ("encoder-decoder", "copying"):
         more = {"copy": True} if kind == "copying" else {}
         return models.Seq2SeqTransformer(
-            models.Seq2SeqConfig(11, 11, encoder_layers=1, decoder_layers=1, **{**SIZES, **variant, **more})
+            models.Seq2SeqConfig(11, 11, **{"encoder_layers": 1, "decoder_layers": 1, **SIZES, **variant, **more})
         )
     if kind == "language model":
         return models.LanguageModel(models.LanguageModelConfig(11, layers=1, **{**SIZES, **variant}))
@@ -136,6 +138,27 @@ def close(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> None:
         np.testing.assert_allclose(a[name], b[name], rtol=2e-4, atol=2e-6, err_msg=name)
 
 
+@contextmanager
+def by_formulas(patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Compute layers by the formulas in their text, by one op each."""
+    with patch.context() as patched:
+        for formula in (transformer.residual, feed_forward.feed_forward):
+            patched.setattr(formula, "now", formula.__wrapped__)
+        patched.setattr(linear, "computes_as", lambda module, kind: False)
+        yield
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_fused_layers_compute_their_formulas_with_the_same_dropout(variant: str, monkeypatch: Any) -> None:
+    model = model_of("encoder-decoder", {**VARIANTS[variant], "dropout": 0.3, "encoder_layers": 2})
+    manual_seed(5)
+    fused = computed(model)
+    assert not np.array_equal(fused["output True"], fused["output False"])
+    with by_formulas(monkeypatch):
+        manual_seed(5)
+        close(fused, computed(model))
+
+
 def check_replacement(kind: str, variant: dict[str, Any], name: str, form: str, patch: pytest.MonkeyPatch) -> None:
     """The replaced module is called, and everything is what it is if no op computes several layers at once."""
     model, plain = model_of(kind, variant), model_of(kind, variant)
@@ -147,9 +170,7 @@ def check_replacement(kind: str, variant: dict[str, Any], name: str, form: str, 
     calls.clear()
     found = computed(model)
     assert len(calls) >= (4 if hasattr(model, "hidden") or hasattr(model, "encode") else 2), name
-    with patch.context() as patched:
-        for module in (dropout, feed_forward, linear, normalization):
-            patched.setattr(module, "computes_as", lambda module, kind: False)
+    with by_formulas(patch):
         close(found, computed(plain))
     assert not np.allclose(found["output False"], before.numpy(), rtol=1e-6, atol=0), name
     if kind != "classifier":
