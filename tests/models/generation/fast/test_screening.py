@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handloom.autograd import manual_seed
@@ -102,6 +102,7 @@ def check(screen: Screen, x: np.ndarray, may_ban: tuple[int, ...] = ()) -> np.nd
 
 @needs_numba
 @pytest.mark.usefixtures("products")
+@settings(max_examples=12)
 @given(rows=st.sampled_from([1, 2, 9, 40]), vocabulary=st.sampled_from([2048, 9001]), seed=st.integers(0, 30))
 def test_the_largest_is_among_few(rows, vocabulary, seed) -> None:
     weight, bias = weights(vocabulary, 64, seed)
