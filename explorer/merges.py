@@ -8,7 +8,7 @@ from ..errors import InputError
 from ..tokenizer import BPETokenizer
 from ..tokenizer.explore import with_fewer_tokens
 from ..tokenizer.normalizer import normalized
-from ..tokenizer.pre_tokenizer import PreTokenizer
+from ..tokenizer.pre_tokenizer import splitter
 from .asking import Ask
 from .subject import Subject
 
@@ -50,7 +50,7 @@ def first_merges(tokenizer: BPETokenizer, n: int) -> BPETokenizer:
 
 def words(subject: Subject, smaller: BPETokenizer, text: str, ids: list[int]) -> list[dict[str, Any]]:
     """Return the tokens grouped by the pre-tokenizer's words, or ungrouped if other tokens were found in the text."""
-    found = [(word, smaller.encode(word)) for word in PreTokenizer(smaller.pattern).split(text)]
+    found = [(word, smaller.encode(word)) for word in splitter(smaller.pattern)(text)]
     if [number for _, own in found for number in own] != ids:
         found = [(smaller.decode([number], skip_special_tokens=False), [number]) for number in ids]
     return [{"word": word[:LONGEST_WORD], "ids": own, "tokens": subject.shown(own)} for word, own in found]
@@ -61,7 +61,7 @@ def pairs(tokenizer: BPETokenizer, smaller: BPETokenizer, text: str, n: int) -> 
     ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
     names = {number: token for token, number in smaller.vocab.items()}
     counts: Counter[tuple[str, str]] = Counter()
-    for word in PreTokenizer(tokenizer.pattern).split(text):
+    for word in splitter(tokenizer.pattern)(text):
         tokens = [names[number] for number in smaller.encode(word)]
         counts.update(pairwise(tokens))
     found = sorted(counts.items(), key=lambda item: (-item[1], ranks.get(item[0], len(ranks))))[:MAX_PAIRS]
@@ -139,5 +139,5 @@ def _shown(tokenizer: BPETokenizer, token: str) -> str:
 
 
 def _longest_word(tokenizer: BPETokenizer, text: str) -> str:
-    words = [word for word in PreTokenizer(tokenizer.pattern).split(text) if len(word.encode()) <= LONGEST_WORD]
+    words = [word for word in splitter(tokenizer.pattern)(text) if len(word.encode()) <= LONGEST_WORD]
     return max(words, key=len, default="")

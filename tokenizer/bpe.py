@@ -13,7 +13,7 @@ from .bpe_encoder import BPEEncoder
 from .bpe_trainer import train_fast
 from .byte_alphabet import BYTE_TO_CHARACTER, BYTES_IN_ID_ORDER, bytes_to_text, text_to_bytes
 from .normalizer import normalized
-from .pre_tokenizer import PreTokenizer
+from .pre_tokenizer import splitter
 from .text_encoder import TextEncoder
 from .tokenizer_json import bpe_from_json, bpe_to_json
 from .word_counts import count_words
@@ -63,18 +63,13 @@ class BPETokenizer(Tokenizer):
     ) -> None:
         if not 0 <= dropout <= 1:
             raise InputError(f"dropout={dropout} is not a probability. Choose a number from 0 to 1, such as 0.1.")
-        self.vocab = dict(vocab)
-        self.merges = list(merges)
-        self.added_tokens = list(added_tokens)
-        self.pattern = pattern
-        self.ignore_merges = ignore_merges
-        self.normalize = normalize
-        self.split_special_tokens = split_special_tokens
-        self.dropout = dropout
+        self.vocab, self.merges, self.added_tokens = dict(vocab), list(merges), list(added_tokens)
+        self.pattern, self.ignore_merges, self.normalize = pattern, ignore_merges, normalize
+        self.split_special_tokens, self.dropout = split_special_tokens, dropout
         self.special_ids = {token.content: token.id for token in self.added_tokens if token.special}
         self._special = set(self.special_ids.values())
-        self._pre_tokenizer = PreTokenizer(pattern)
-        self._splitter = AddedTokenSplitter(self.added_tokens, split_special_tokens=split_special_tokens)
+        self._split = splitter(pattern)
+        self._added = AddedTokenSplitter(self.added_tokens, split_special_tokens=split_special_tokens)
         self.generator = Random(seed)
         self._token_bytes = _token_bytes(self.vocab, self.added_tokens, {left + right for left, right in self.merges})
         missing = [byte for byte in range(256) if BYTE_TO_CHARACTER[byte] not in self.vocab]
@@ -91,7 +86,7 @@ class BPETokenizer(Tokenizer):
                 f"A merge needs the token {str(error)[:60]}, which is not in the vocabulary. Restore the file."
             ) from None
         self._encoder = BPEEncoder(pairs, merged, [self.vocab[character] for character in BYTE_TO_CHARACTER])
-        self._texts = TextEncoder(self._encode_word, self._pre_tokenizer, self._splitter.expression, normalize)
+        self._texts = TextEncoder(self._encode_word, self._split, self._added.expression, normalize)
         # An added token without blanks is within one chunk, where it is found.
         self._quick = not any(" " in token.content for token in self.added_tokens)
 
@@ -131,7 +126,7 @@ class BPETokenizer(Tokenizer):
                 f"least {len(vocabulary)}; some thousands are usual."
             )
         byte_ids = [vocabulary.index(character, len(special)) for character in BYTE_TO_CHARACTER]
-        words = count_words(texts, PreTokenizer(pattern), normalize=normalize)
+        words = count_words(texts, splitter(pattern), normalize=normalize)
         merges = train_fast(words, vocabulary, byte_ids, vocab_size, min_frequency)
         del words  # the trainer has its own copy of the words, and frees it too
         pairs = list(merges)
@@ -151,7 +146,7 @@ class BPETokenizer(Tokenizer):
         if self._quick and not self.dropout and (found := self._texts.encode_quickly(text)) is not None:
             return found
         ids: list[int] = []
-        for part in self._splitter.split(text):
+        for part in self._added.split(text):
             if isinstance(part, int):
                 ids.append(part)
                 continue
@@ -160,14 +155,14 @@ class BPETokenizer(Tokenizer):
         return ids
 
     def _encode_with_dropout(self, text: str) -> list[int]:
-        words = (word.encode("utf-8", "surrogatepass") for word in self._pre_tokenizer.split(text))
+        words = (word.encode("utf-8", "surrogatepass") for word in self._split(text))
         return [id for word in words for id in self._encoder.encode_with_dropout(word, self.dropout, self.generator)]
 
     def encode_bytes(self, data: bytes) -> list[int]:
         """Return the ids of any bytes; `decode_bytes` is the inverse.
         When the data are split into words, bytes that are not UTF-8 are treated like punctuation.
         """
-        words = self._pre_tokenizer.split(data.decode("utf-8", "surrogateescape"))
+        words = self._split(data.decode("utf-8", "surrogateescape"))
         return [id for word in words for id in self._encode_word(word.encode("utf-8", "surrogateescape"))]
 
     def _encode_word(self, word: bytes) -> list[int]:
@@ -207,15 +202,7 @@ class BPETokenizer(Tokenizer):
 
     def to_json(self) -> dict[str, Any]:
         """Return the tokenizer as the content of a `tokenizer.json`."""
-        return bpe_to_json(
-            vocab=self.vocab,
-            merges=self.merges,
-            added_tokens=self.added_tokens,
-            ignore_merges=self.ignore_merges,
-            dropout=self.dropout,
-            normalize=self.normalize,
-            pattern=self.pattern,
-        )
+        return bpe_to_json(self)
 
     _content = to_json
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import count, takewhile
 
 from .bpe import BPETokenizer
-from .pre_tokenizer import PreTokenizer
+from .pre_tokenizer import splitter
 from .word_counts import count_words
 
 
@@ -40,7 +40,7 @@ def usual_sizes(vocab_size: int) -> list[int]:
 
 def compression(tokenizer: BPETokenizer, texts: Iterable[str], sizes: Sequence[int]) -> list[Compression]:
     """Measure the compression of `texts` with the tokenizer's first n tokens, for each vocabulary size n."""
-    words = count_words(iter(texts), PreTokenizer(tokenizer.pattern))
+    words = count_words(iter(texts), splitter(tokenizer.pattern))
     total_bytes = sum(len(word) * count for word, count in words.items())
     total_words = sum(words.values())
     results = []

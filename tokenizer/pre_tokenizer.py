@@ -1,5 +1,7 @@
 """Split a text into words, numbers, punctuation and white space. BPE merges only within these pieces."""
 
+from collections.abc import Callable
+
 import regex
 
 from ..errors import InputError
@@ -21,17 +23,12 @@ PATTERNS = {
 WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 
 
-class PreTokenizer:
-    """A splitter of texts by a regular expression: `split` returns the pieces of a text, none of them empty.
+#: Splits a text into pieces, none of them empty.
+Splitter = Callable[[str], list[str]]
 
-    Args:
-        pattern: a name of `PATTERNS`.
 
-    Raises InputError for another pattern.
-    """
-
-    def __init__(self, pattern: str = "gpt2") -> None:
-        if pattern not in PATTERNS:
-            raise InputError(f"The pattern {str(pattern)[:60]!r} is not one of {', '.join(PATTERNS)}. Choose one.")
-        self.pattern = pattern
-        self.split = regex.compile(PATTERNS[pattern]).findall
+def splitter(pattern: str = "gpt2") -> Splitter:
+    """Return the function that splits texts by a pattern of `PATTERNS`. Raises InputError for another pattern."""
+    if pattern not in PATTERNS:
+        raise InputError(f"The pattern {str(pattern)[:60]!r} is not one of {', '.join(PATTERNS)}. Choose one.")
+    return regex.compile(PATTERNS[pattern]).findall

@@ -6,7 +6,7 @@ from itertools import chain
 import regex
 
 from .normalizer import normalized
-from .pre_tokenizer import WHITE_SPACE, PreTokenizer
+from .pre_tokenizer import WHITE_SPACE, Splitter
 
 _ENTRIES = 1 << 18  # a cache with this many entries is emptied
 _LONGEST = 100  # characters; a longer piece of text is unlikely to occur again
@@ -26,7 +26,7 @@ class TextEncoder:
 
     Args:
         encode_word: function that returns the ids of a word, given as bytes.
-        pre_tokenizer: splits a text into words.
+        split: splits a text into words.
         added: a compiled regular expression that finds the added tokens.
         normalize: whether texts are normalised, so that a chunk which is not normalised needs care.
     """
@@ -34,15 +34,12 @@ class TextEncoder:
     def __init__(
         self,
         encode_word: Callable[[bytes], list[int]],
-        pre_tokenizer: PreTokenizer,
+        split: Splitter,
         added: "regex.Pattern[str]",
         normalize: bool = False,
     ) -> None:
-        self._encode_word = encode_word
-        self._pre_tokenizer = pre_tokenizer
-        self._added = added
-        self._normalize = normalize
-        self._words = _Cache(self._encode_text_of_word)
+        self._split, self._added, self._normalize = split, added, normalize
+        self._encode_word, self._words = encode_word, _Cache(self._encode_text_of_word)
         self._chunks = _Cache(self._encode_chunk)
 
     def encode_quickly(self, text: str) -> list[int] | None:
@@ -56,7 +53,7 @@ class TextEncoder:
 
     def encode_words(self, text: str) -> list[int]:
         """Return the ids of a text without added tokens."""
-        return list(chain.from_iterable(map(self._words.__getitem__, self._pre_tokenizer.split(text))))
+        return list(chain.from_iterable(map(self._words.__getitem__, self._split(text))))
 
     def _encode_chunk(self, chunk: str) -> list[int]:
         if not chunk or chunk[0] in WHITE_SPACE or self._added.search(chunk):
@@ -65,7 +62,7 @@ class TextEncoder:
         plain = bare and bare.isascii() and bare.isprintable()  # the usual case
         if self._normalize and not plain and (not bare or normalized(bare) != bare):
             raise _NeedsCareError
-        words = self._pre_tokenizer.split(bare if chunk[0] == _START else " " + chunk)
+        words = self._split(bare if chunk[0] == _START else " " + chunk)
         return self._words[words[0]] if len(words) == 1 else [id for word in words for id in self._words[word]]
 
     def _encode_text_of_word(self, word: str) -> list[int]:

@@ -15,35 +15,26 @@ _OF_MODELS = ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"
 _OF_ADDED_TOKENS = ("single_word", "lstrip", "rstrip")
 
 
-def bpe_to_json(
-    *,
-    vocab: Mapping[str, int],
-    merges: Sequence[tuple[str, str]],
-    added_tokens: Sequence[AddedToken],
-    ignore_merges: bool,
-    dropout: float,
-    normalize: bool,
-    pattern: str,
-) -> dict[str, Any]:
-    """Return the content of a `tokenizer.json` from arguments of `BPETokenizer`."""
+def bpe_to_json(bpe: Any) -> dict[str, Any]:
+    """Return the content of a `tokenizer.json` for a `BPETokenizer`."""
     cutting: dict[str, Any] = _BYTE_LEVEL
-    if pattern != "gpt2":
-        expression = {"Regex": PATTERNS[pattern]}
+    if bpe.pattern != "gpt2":
+        expression = {"Regex": PATTERNS[bpe.pattern]}
         split = {"type": "Split", "pattern": expression, "behavior": "Isolated", "invert": False}
         cutting = {"type": "Sequence", "pretokenizers": [split, {**_BYTE_LEVEL, "use_regex": False}]}
     plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     added = [
         {"id": token.id, "content": token.content, **plain, "special": token.special}
-        for token in sorted(added_tokens, key=lambda token: token.id)
+        for token in sorted(bpe.added_tokens, key=lambda token: token.id)
     ]
     return {
         "version": "1.0", "truncation": None, "padding": None, "added_tokens": added,
-        "normalizer": NORMALIZER if normalize else None,
+        "normalizer": NORMALIZER if bpe.normalize else None,
         "pre_tokenizer": cutting, "post_processor": None, "decoder": _BYTE_LEVEL,
         "model": {
-            "type": "BPE", "dropout": dropout or None, "unk_token": None, "continuing_subword_prefix": None,
-            "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": ignore_merges,
-            "vocab": vocab, "merges": [list(pair) for pair in merges],
+            "type": "BPE", "dropout": bpe.dropout or None, "unk_token": None, "continuing_subword_prefix": None,
+            "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": bpe.ignore_merges,
+            "vocab": bpe.vocab, "merges": [list(pair) for pair in bpe.merges],
         },
     }  # fmt: skip
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from .normalizer import normalized
-from .pre_tokenizer import WHITE_SPACE, PreTokenizer
+from .pre_tokenizer import WHITE_SPACE, Splitter
 
 _TEXTS = 1 << 12  # texts whose chunks are counted at once
 _BLOCKS = 1 << 6  # blocks of texts whose counts are kept apart
@@ -37,11 +37,11 @@ _MASKS = np.array([(1 << 8 * length) - 1 for length in range(9)], dtype=np.uint6
 Counts = tuple[NDArray[np.uint64], NDArray[np.int64]]  # distinct chunks as numbers, and how often they occur
 
 
-def count_words(texts: Iterable[str], pre_tokenizer: PreTokenizer, *, normalize: bool = False) -> dict[bytes, int]:
+def count_words(texts: Iterable[str], split: Splitter, *, normalize: bool = False) -> dict[bytes, int]:
     """Return {word as UTF-8 bytes: number of occurrences}; `normalize` normalises the texts first. Raises InputError
     if there is no text, or a text is not a string.
     """
-    words = _words_of(_count_chunks(_blocks(texts, normalize)), pre_tokenizer)
+    words = _words_of(_count_chunks(_blocks(texts, normalize)), split)
     if not words:
         raise InputError("There is no text to train on: the texts are empty. Check the input.")
     return words
@@ -92,7 +92,7 @@ def _sum(found: list[Counts]) -> Counts:
     return distinct, np.bincount(places, counts).astype(np.int64)  # exact below 2^53
 
 
-def _words_of(chunks: dict[bytes, int], pre_tokenizer: PreTokenizer) -> dict[bytes, int]:
+def _words_of(chunks: dict[bytes, int], split: Splitter) -> dict[bytes, int]:
     """Compute the counts of words from the counts of chunks.
 
     Chunks that occur equally often are joined to one text, so that few calls of the pre-tokenizer are needed. A word
@@ -110,7 +110,6 @@ def _words_of(chunks: dict[bytes, int], pre_tokenizer: PreTokenizer) -> dict[byt
             together[count].append(text)
         else:
             apart[count].append(" " + text)
-    split = pre_tokenizer.split
     for count in {**together, **apart}:
         found = Counter(chain.from_iterable(map(split, apart.pop(count, []))))
         chunks_of_count = iter(together.pop(count, []))

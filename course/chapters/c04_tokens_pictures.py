@@ -4,7 +4,7 @@ from collections import Counter
 from functools import cache
 from typing import Any
 
-from ...tokenizer.pre_tokenizer import PreTokenizer
+from ...tokenizer.pre_tokenizer import splitter
 from ..drawing import BLUE, DARK, GREY, ORANGE, centred, new_diagram, new_figure, note, plain, rounded
 from .c04_tokens_solution import count_pairs, encode, merge, train
 
@@ -23,7 +23,7 @@ MERGES = 160
 
 @cache
 def trained() -> tuple[dict[tuple[int, ...], int], list[tuple[int, int]]]:
-    words = Counter(tuple(word.encode()) for word in PreTokenizer().split(" ".join(TEXT.split())))
+    words = Counter(tuple(word.encode()) for word in splitter()(" ".join(TEXT.split())))
     return dict(words), train(words, MERGES)
 
 
@@ -42,7 +42,7 @@ def draw_cuts() -> Any:
     centred(axes, 48.6, 4 * len(rows) + 0.8, "tokens", color=GREY)
     for row, count in enumerate(rows):
         y, x = 4 * (len(rows) - row) - 2.4, 4.0
-        words = PreTokenizer().split(SENTENCE)
+        words = splitter()(SENTENCE)
         tokens = [token for word in words for token in spelt(encode(tuple(word.encode()), merges[:count]), merges)]
         for token in tokens:
             long = len(token.strip()) > 1

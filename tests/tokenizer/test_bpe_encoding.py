@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from handloom.errors import InputError
 from handloom.tokenizer import BPETokenizer
 from handloom.tokenizer import bpe_encoder as encoders
-from handloom.tokenizer.pre_tokenizer import PreTokenizer
+from handloom.tokenizer.pre_tokenizer import splitter
 from tests.support.tokenizer_texts import ALPHABETS, peer_tokenizer, texts, train_peer
 from tests.support.work import calls_in
 
@@ -52,7 +52,7 @@ def test_every_assigned_character_is_of_the_same_kind_to_the_peer() -> None:
     known = [c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c) not in ("Cn", "Cs", "Co")]
     text = "\n".join(f"a{character}1" for character in known)
     pieces = peer_tokenizer().pre_tokenizer.pre_tokenize_str(text)
-    assert PreTokenizer().split(text) == [text[first:last] for _, (first, last) in pieces]
+    assert splitter()(text) == [text[first:last] for _, (first, last) in pieces]
 
 
 @given(text=ANY_TEXT)

@@ -15,7 +15,7 @@ from handloom.tokenizer import SPECIAL_TOKENS, BPETokenizer
 from handloom.tokenizer.bpe_reference import merge_pair, train_reference
 from handloom.tokenizer.bpe_trainer import train_fast
 from handloom.tokenizer.byte_alphabet import BYTE_TO_CHARACTER, BYTES_IN_ID_ORDER
-from handloom.tokenizer.pre_tokenizer import PATTERNS, PreTokenizer
+from handloom.tokenizer.pre_tokenizer import PATTERNS, splitter
 from handloom.tokenizer.word_counts import count_words
 from tests.support.tokenizer_texts import corpora, peer_merges, train_peer
 
@@ -60,7 +60,7 @@ def test_merges_and_ids_equal_the_peers(
 @given(corpus=corpora(), special=st.sampled_from(SPECIAL_LISTS), more=st.sampled_from([1, 7, 40, 1000]))
 @settings(max_examples=100)
 def test_the_fast_trainer_equals_the_readable_one(corpus: list[str], special: tuple[str, ...], more: int) -> None:
-    words = count_words(iter(corpus), PreTokenizer())
+    words = count_words(iter(corpus), splitter())
     vocab_size = 256 + len(special) + more
     fast = merges_of(train_fast, words, vocab_size, special)
     assert fast == merges_of(train_reference, words, vocab_size, special)
@@ -90,7 +90,7 @@ def test_an_open_file_is_read_line_by_line_and_a_text_as_a_whole(tmp_path: Path)
 
 
 def counted_plainly(sequences: list[str], pattern: str) -> dict[bytes, int]:
-    split = PreTokenizer(pattern).split
+    split = splitter(pattern)
     return dict(Counter(word.encode("utf-8", "surrogatepass") for text in sequences for word in split(text)))
 
 
@@ -100,13 +100,13 @@ def counted_plainly(sequences: list[str], pattern: str) -> dict[bytes, int]:
 @example(corpus=["a\t \tb", "a\t", "\t b"], pattern="gpt2")
 @example(corpus=["\ud800 \udcff  a"], pattern="gpt4")
 def test_words_of_texts_are_those_of_the_expression(corpus: list[str], pattern: str) -> None:
-    assert count_words(iter(corpus), PreTokenizer(pattern)) == counted_plainly(corpus, pattern)
+    assert count_words(iter(corpus), splitter(pattern)) == counted_plainly(corpus, pattern)
 
 
 def test_words_are_the_same_in_any_number_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("handloom.tokenizer.word_counts._TEXTS", 7)
     corpus = ["word1, and\0 and", *(f"word{i % 50}, {i}\t and" for i in range(1000))]
-    assert count_words(iter(corpus), PreTokenizer()) == counted_plainly(corpus, "gpt2")
+    assert count_words(iter(corpus), splitter()) == counted_plainly(corpus, "gpt2")
 
 
 # Invalid training input
