@@ -25,12 +25,8 @@ class DeviceUpdates:
     """Updates that run on the device. Only `read` waits for the device.
 
     `optimizer`, `scaler` and `ema` hold the state that a save needs: `read` copies it from the device, and `write`
-    copies it to the device. Several ranks sum their gradients in one operation, after the backward pass.
-
-    Args:
-        flat: all parameters in flat arrays, a FlatAdam (`optim/fast/flat_adam.py`).
-        model, optimizer, settings, group, generators: see `Updates`. `name_overflows` costs three launches for each
-            parameter.
+    copies it to the device. Several ranks sum their gradients in one operation, after the backward pass. `flat` is a
+    FlatAdam of all parameters. `name_overflows` costs three launches for each parameter.
     """
 
     failed = False

@@ -138,13 +138,7 @@ class MpiProcessGroup(ProcessGroup):
 
 
 class NcclSums:
-    """Sums of GPU arrays by NCCL, on a separate stream during the backward pass; one GPU for each process.
-
-    Args:
-        communicator: an MPI communicator, over which the processes find each other.
-
-    Raises DeviceError where NCCL is not installed.
-    """
+    """Sums of GPU arrays by NCCL, on a separate stream during the backward pass; one GPU for each process."""
 
     def __init__(self, communicator: Any):
         import cupy
@@ -208,12 +202,7 @@ class GradientSum:
 
     Sums begin while the pass is still running: `engine.backward(..., ready=...)` calls `ready`, and the sum of a bucket
     begins as soon as all of its gradients are complete. Buckets follow the reverse order of the parameters, in which
-    gradients become ready, and begin in that order on every rank.
-
-    Args:
-        parameters: the parameters in the order of the model.
-        group: the processes.
-        bucket_bytes: size at which a bucket is closed.
+    gradients become ready, and begin in that order on every rank. A bucket is closed at `bucket_bytes`.
     """
 
     def __init__(self, parameters: Sequence[Any], group: ProcessGroup, bucket_bytes: int = 1 << 22):

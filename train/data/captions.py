@@ -53,10 +53,7 @@ def load_captions(name_or_path: str) -> Captions:
 
 
 def read_captions(path: str | Path) -> tuple[list[list[str]], int]:
-    """Return the captions of each picture with two or more different captions, and the number of other pictures.
-
-    Raises InputError, which names the line, for a line that can't be used.
-    """
+    """Return the captions of each picture with two or more different captions, and the number of other pictures."""
     captions: dict[str, list[str]] = {}
     for number, line in enumerate(iter_lines(path), 1):
         if line.strip():

@@ -17,10 +17,7 @@ EMBEDDED_WORKS = "--data embedded works without any download."
 
 
 def find_local(relative: str) -> Path | None:
-    """Return the path of `relative` in the folder HANDLOOM_DATA, or None if that variable or file does not exist.
-
-    Raises InputError if the value of the variable is not a folder, or the folder may not be read.
-    """
+    """Return the path of `relative` in the folder HANDLOOM_DATA, or None if that variable or file does not exist."""
     named = os.environ.get("HANDLOOM_DATA")
     if not named:
         return None
@@ -50,16 +47,7 @@ def fetch(base_url: str, folder: str, name: str, sha256: str | None, *, all_name
     """Return the path of a data set's file: `$HANDLOOM_DATA/folder/name`, or the file in the cache.
 
     A file that is in neither place is downloaded to the cache, with up to three attempts. Only complete and verified
-    files are added to the cache.
-
-    Args:
-        base_url: URL of the folder with the official files, ending with a slash.
-        folder: name of the data set's folder in HANDLOOM_DATA and in the cache.
-        name: name of the file.
-        sha256: checksum of the file in hexadecimal; None for a file that its publisher updates.
-        all_names: names of all files of the data set, which the error message lists.
-
-    Raises InputError if the local file has another checksum, or the download failed; the message names an alternative.
+    files are added to the cache. `sha256` is None for a file that its publisher updates; an error lists `all_names`.
     """
     local = find_local(f"{folder}/{name}")
     if local is not None:

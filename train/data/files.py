@@ -88,10 +88,7 @@ def is_text(value: Any) -> bool:
 
 
 def read_lines(path: str | Path) -> list[str]:
-    """Return the lines of a text file as a list, blank lines included.
-
-    Raises InputError if the file is empty, or `iter_lines` can't read it.
-    """
+    """Return the lines of a text file, blank lines included. Raises InputError as `iter_lines`, or without a line."""
     lines = list(iter_lines(path))
     if not lines:
         raise InputError(f"{path} is empty. Give a file with one sentence per line.")
@@ -118,11 +115,7 @@ def part_path(path: str, part: str) -> str:
 
 
 def read_parallel(prefix: str | Path, source: str = "de", target: str = "en") -> ParallelText:
-    """Read the sentence pairs of `PREFIX.de` and `PREFIX.en` (or `.de.gz`, `.en.gz`), which correspond line by line.
-
-    Raises InputError if a file is missing or unreadable, the files have different numbers of lines, or every pair has a
-    blank source or target.
-    """
+    """Read the sentence pairs of `PREFIX.de` and `PREFIX.en` (or `.de.gz`, `.en.gz`), which correspond line by line."""
     paths = []
     for language in (source, target):
         path = find_parallel(prefix, language)
@@ -151,15 +144,9 @@ def parse_tsv(
 ) -> ParallelText:
     """Return the sentence pairs of a tab-separated table, one pair per row. Cells are quoted all or not at all.
 
-    Args:
-        rows: the lines of the table (`read_lines`).
-        name: name of the table in error messages.
-        source, target: codes of the two languages.
-        columns: names of the columns, such as `("en", "de", "licence")`. If None, the names are taken from a first row
-            that names both languages (`de<TAB>en` or `English<TAB>German<TAB>Source`). Without such a row, the table
-            must have two columns, source and target, or target and source if frequent words show it; `note` says so.
-
-    Raises InputError for a first row of other languages, a wrong number of columns, or if every row has a blank side.
+    `columns` are the names of the columns, such as `("en", "de", "licence")`. If None, the names are taken from a first
+    row that names both languages (`de<TAB>en` or `English<TAB>German<TAB>Source`). Without such a row, the table must
+    have two columns, source and target, or target and source if frequent words show it; `note` says so.
     """
     cells = [row.split("\t") for row in rows]
     if all(is_quoted(cell) for row in cells if row != [""] for cell in row):
@@ -199,11 +186,7 @@ def _reversed(pairs: list[Pair], source: str, target: str) -> bool:
 
 
 def read_jsonl(path: str | Path, source: str = "de", target: str = "en") -> ParallelText:
-    """Read sentence pairs from JSON Lines: `{"de": ..., "en": ...}` or `{"translation": {"de": ..., "en": ...}}`.
-
-    Raises InputError if the file can't be read, a line is not such an object, or every line has a blank source or
-    target.
-    """
+    """Read sentence pairs from JSON Lines: `{"de": ..., "en": ...}` or `{"translation": {"de": ..., "en": ...}}`."""
     pairs = []
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
@@ -224,10 +207,7 @@ def read_jsonl(path: str | Path, source: str = "de", target: str = "en") -> Para
 
 
 def with_text_on_both_sides(pairs: list[Pair], origin: str, first_line: int = 1) -> ParallelText:
-    """Return a ParallelText without pairs that have a blank source or target. The first pair is in line `first_line`.
-
-    Raises InputError if every pair has a blank source or target.
-    """
+    """Return a ParallelText without pairs that have a blank source or target. The first pair has this line."""
     kept = [pair for pair in pairs if all(map(str.strip, pair))]
     if not kept:
         raise InputError(f"{origin}: none of the {len(pairs):,} pairs has text on both sides. Give others.")

@@ -116,14 +116,8 @@ def split_by_sentence(
     """Split items into (train, valid, test) so that all items with the same sentence are in the same list.
 
     The validation and test sets get 5 % of the items each, but at most about 2,000. A hash of each sentence determines
-    the assignment, so that it hardly changes if the file grows, and not if the file is reordered.
-
-    Args:
-        items: pairs or articles; the order is kept in each list.
-        sentence: function that returns the compared sentence of an item. Case and punctuation are ignored.
-        own: "valid" or "test" items that are given, in place of which the training set gets those split off.
-
-    Raises InputError if there are fewer than three different sentences, or nearly all items have the same sentence.
+    the assignment, so that it hardly changes if the file grows, and not if the file is reordered. Case and punctuation
+    are ignored. If "valid" or "test" items are given as `own`, the training set gets those split off.
     """
     if len(own) == 2:
         return items, own["valid"], own["test"]
@@ -165,12 +159,8 @@ _ACRONYMS = set(PUBLISHED["acronyms"].split())
 
 def clean_pairs(pairs: Sequence[Pair], *, max_words: int = 200, max_ratio: float = 3.0) -> tuple[list[Pair], str]:
     """Return the pairs without those that are useless or harmful for training, and a sentence about the dropped pairs,
-    or "" if there are none. One reason is counted per dropped pair.
-
-    Args:
-        max_words: maximum number of words in a source or target.
-        max_ratio: maximum ratio of the lengths of source and target, in characters. A difference of up to 20 characters
-            is always allowed, for pairs such as "Ja." and "Yes, I do.".
+    or "" if there are none. One reason is counted per dropped pair. `max_ratio` is the largest ratio of the lengths in
+    characters; a difference of up to 20 characters is always allowed, as between "Ja." and "Yes, I do.".
     """
     kept: dict[Pair, None] = {}
     dropped = Counter[str]()

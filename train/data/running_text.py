@@ -120,10 +120,7 @@ def load_wikitext2() -> TextData:
 
 
 def read_text(path: str | Path) -> str:
-    """Read the whole text of a UTF-8 file, gzipped or not.
-
-    Raises InputError if the text is blank, or if `iter_lines` can't read the file.
-    """
+    """Read the whole text of a UTF-8 file, gzipped or not. Raises InputError as `iter_lines`, or for a blank text."""
     text = "\n".join(iter_lines(path)) + "\n"
     if not text.strip():
         raise InputError(f"{path} holds no text. Give a file with some thousands of characters.")

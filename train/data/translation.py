@@ -80,10 +80,7 @@ def _joined(
     """Join the training pairs, and the validation sets, of several data sets. The test set is that of the first.
 
     A training pair is left out if one of its sentences has the same letters as a validation or test sentence of a part.
-
-    Args:
-        more: further training pairs.
-        change: function that returns the pairs to use instead of all training pairs.
+    `more` are further training pairs; `change` returns the pairs to use instead of all training pairs.
     """
     pairs = change([*(pair for part in parts for pair in part.train), *more])
     train, note = _without(pairs, [pair for part in parts for pair in part.valid + part.test], name)

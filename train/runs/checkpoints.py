@@ -37,20 +37,9 @@ def save_checkpoint(
 ) -> Path:
     """Save arrays and configuration as `folder/file_name`, replacing an older save only once the new one is on disk.
 
-    The same arrays and configuration give the same bytes. An array with several names, such as a tied table, is stored
-    once.
-
-    Args:
-        folder: made if it doesn't exist.
-        tensors: NumPy arrays of any shape with a real or boolean dtype; device arrays must be copied to the host first.
-        config: JSON values, such as the model's sizes and the step.
-        file_name: name of the file; with different names, one folder holds several saves.
-
-    Returns:
-        the path of the written file.
-
-    Raises InputError if the folder can't be made or written to, or the disk is full; an older save is untouched.
-    Raises TypeError or ValueError if a tensor is not such an array, or `config` is not a JSON value (NaN, an array).
+    `tensors` are NumPy arrays with a real or boolean dtype, `config` are JSON values. The same arrays and configuration
+    give the same bytes. An array with several names, such as a tied table, is stored once. Raises InputError if the
+    file can't be written, TypeError or ValueError for other values.
     """
     own: dict[str, np.ndarray] = {}
     names: dict[int, str] = {}  # of an array, its first name
@@ -95,13 +84,9 @@ def rounded(tensors: Mapping[str, np.ndarray], bits: int = 8) -> dict[str, np.nd
 
 
 def load_checkpoint(folder: str | Path) -> LoadedCheckpoint:
-    """Load a file of `save_checkpoint`, with bit-equal arrays, dtypes and shapes; 8-bit arrays become float32.
+    """Load a file of `save_checkpoint`, by its folder or path, with bit-equal arrays; 8-bit arrays become float32.
 
-    Args:
-        folder: the folder, or the safetensors file itself.
-
-    Raises InputError if folder or file is missing, truncated, changed, not a safetensors file, not from handloom, or of
-    a format version that this handloom doesn't know.
+    Raises InputError if the file is missing, damaged, or of another format.
     """
     path = _path(folder)
     with _open(path) as file:
@@ -118,10 +103,7 @@ def load_checkpoint(folder: str | Path) -> LoadedCheckpoint:
 
 
 def read_config(folder: str | Path) -> dict[str, Any]:
-    """Read only the configuration of a checkpoint, without its arrays. Nothing is verified.
-
-    Raises InputError if there is no such file, or it is not a checkpoint.
-    """
+    """Read only the configuration of a checkpoint, without its arrays. No checksum is verified."""
     path = _path(folder)
     with _open(path) as file:
         return parse_json(file.metadata()["config"], f"The configuration in {path}")

@@ -28,12 +28,7 @@ class SavedState(NamedTuple):
 
 
 class SavedStates:
-    """The saves of one run.
-
-    Args:
-        folder: the folder of the saves; created with the first save.
-        keep: number of newest saves to keep, at least 1.
-    """
+    """The saves of one run, of which the `keep` newest are kept. The folder is created with the first save."""
 
     def __init__(self, folder: str | Path, keep: int = 2):
         self.folder, self.keep = Path(folder), keep
@@ -41,14 +36,8 @@ class SavedStates:
     def save(
         self, step: int, weights: Mapping[str, np.ndarray], state: Mapping[str, Any], snapshots: Sequence[int] = ()
     ) -> None:
-        """Write a save, then remove saves that are no longer needed.
-
-        Args:
-            weights: the parameters by name.
-            state: nested dicts (keys are strings without "/") of arrays and of JSON values.
-            snapshots: earlier steps whose weights this state needs; their files stay as long as this save.
-
-        Raises InputError if the disk is full or the folder read-only; the earlier saves are untouched.
+        """Write a save, then remove saves that are no longer needed. `state` are nested dicts, whose keys contain no
+        "/", of arrays and JSON values; `snapshots` are earlier steps whose weights it needs.
         """
         flat = dict(_flatten({"weights": weights, "state": state}))
         tensors = {key: value for key, value in flat.items() if isinstance(value, np.ndarray)}
@@ -63,10 +52,7 @@ class SavedStates:
         return sorted(int(match[1]) for match in found if match)
 
     def load(self) -> SavedState:
-        """Load the newest save that is not damaged.
-
-        Raises InputError if no save is usable; the message gives the problem of the newest save.
-        """
+        """Load the newest save that is not damaged."""
         damaged: list[str] = []
         for step in reversed(self.steps()):
             try:
@@ -83,11 +69,11 @@ class SavedStates:
         )
 
     def weights(self, step: int) -> dict[str, np.ndarray]:
-        """Load the parameters that were saved at `step`. Raises InputError if the file is missing or damaged."""
+        """Load the parameters that were saved at `step`."""
         return self._read(step)["weights"]
 
     def mean_weights(self, steps: Sequence[int]) -> dict[str, np.ndarray]:
-        """Compute the mean of the parameters saved at these steps. Raises InputError as `weights` does."""
+        """Compute the mean of the parameters saved at these steps."""
         return mean(map(self.weights, steps))
 
     def _path(self, step: int) -> Path:

@@ -24,7 +24,6 @@ from ..data.pairs import Items, items_of, train_and_valid
 from ..updates import Loss
 from .metrics import class_scores
 from .task import Task, TaskBatches, TrainedModel, with_teacher
-from .trained import Trained
 
 Labelled = tuple[str, str]  # text, label
 #: The largest weight of a class in the loss. In the News Category set (1,014 to 35,602 articles) it is 4.9.
@@ -43,12 +42,8 @@ class LabelledBatch(NamedTuple):
 class LabelledBatches:
     """Batches of `batch_size` texts of similar length, in an order that depends only on (seed, epoch).
 
-    Args:
-        ids: token ids of each text.
-        labels: (n,) integers.
-        shuffle: whether to shuffle; otherwise the texts keep their order.
-        curriculum: number of first epochs in which batches are ordered by length.
-        pad_to: pad to a multiple of this many tokens, or to the longest text.
+    `labels` are (n,) integers. Without `shuffle` the texts keep their order. In the first epochs, as many as
+    `curriculum`, batches are ordered by length. Texts are padded to a multiple of `pad_to` tokens, or to the longest.
     """
 
     _POOL = 50  # batches among which texts are sorted by length
@@ -164,11 +159,11 @@ class Classifier(TrainedModel):
         super().__init__(model, tokenizer, preset, **settings)
 
     @classmethod
-    def of(cls, found: Trained, folder: str | Path) -> Self:
-        names, classes = found.config.get("labels"), found.model.config.classes
+    def of(cls, model: Any, tokenizer: Tokenizer, config: dict[str, Any], folder: str | Path) -> Self:
+        names, classes = config.get("labels"), model.config.classes
         if not isinstance(names, list) or len({one for one in names if isinstance(one, str)}) != classes:
             raise InputError(f"The classifier in {folder} does not name its {classes} classes. Restore a copy of it.")
-        return cls(found.model, found.tokenizer, names)
+        return cls(model, tokenizer, names)
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of each text in the form that the model reads; see `text_ids`."""

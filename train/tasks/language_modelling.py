@@ -28,7 +28,6 @@ from ..data.batches import fingerprint_of
 from ..data.running_text import TextData, read_text
 from ..updates import Loss, mean_losses
 from .task import Task, TaskBatches, TrainedModel, perplexity, with_teacher
-from .trained import Trained
 
 TOKENIZERS = ("character", "bpe")
 MODELS: dict[str, tuple[Any, Any]] = {
@@ -45,17 +44,11 @@ class Windows(NamedTuple):
 
 
 class WindowBatches:
-    """Training data: consecutive windows of `length` tokens, with a different offset and order in each epoch.
+    """Training data: consecutive windows of `length` tokens of a text (n,), with a different offset and order in each
+    epoch, in batches of `batch_size` windows, without the last windows that do not fill a batch.
 
-    Args:
-        ids: (n,) the text.
-        length: number of tokens per window.
-        batch_size: number of windows per batch; an epoch's last, incomplete batch is left out.
-        seed: determines offset and order, together with the epoch's number.
-        curriculum: number of first epochs in which windows of frequent tokens come first (Platanios et al. 2019, arXiv
-            1903.09848, section 2: rarity as difficulty).
-
-    Raises InputError if the text is shorter than one batch.
+    In the first epochs, as many as `curriculum`, windows of frequent tokens come first (Platanios et al. 2019, arXiv
+    1903.09848, section 2: rarity as difficulty).
     """
 
     def __init__(self, ids: np.ndarray, *, length: int, batch_size: int, seed: int, curriculum: int = 0):
@@ -220,11 +213,11 @@ class Writer(TrainedModel):
         super().__init__(model, tokenizer, preset, **settings)
 
     @classmethod
-    def of(cls, found: Trained, folder: str | Path) -> Self:
-        length: Any = found.config.get("length")
-        if not fits(Length, length) or length > getattr(found.model.config, "max_length", length):
+    def of(cls, model: Any, tokenizer: Tokenizer, config: dict[str, Any], folder: str | Path) -> Self:
+        length: Any = config.get("length")
+        if not fits(Length, length) or length > getattr(model.config, "max_length", length):
             raise InputError(f"The language model in {folder} does not record its context length. Restore a copy.")
-        return cls(found.model, found.tokenizer, length)
+        return cls(model, tokenizer, length)
 
     def score(self, data: Any) -> dict[str, float]:
         """Return loss, perplexity, bits per character and accuracy on a held-out text; see `evaluate`."""

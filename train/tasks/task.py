@@ -32,7 +32,7 @@ from ..optim.schedules import Plateau, Schedule, constant, cosine, linear, noam
 from ..runs.folder import RunFolder
 from ..trainer import Trainer
 from ..updates import Loss
-from .trained import Trained, TrainedModel, trained_config
+from .trained import TrainedModel, trained_config
 
 AnyPreset = TypeVar("AnyPreset", bound=Preset)
 AnyTrained = TypeVar("AnyTrained", bound=TrainedModel)
@@ -238,8 +238,7 @@ def train_model(
         if init is None and not resume and (advice := task.advice()):
             say(advice)
     say(_summary(task, model, tokenizer, batches, steps, group))
-    rules = {} if init is None else init.kept_rules()
-    saved = task.saved(config) | ({"rules": rules} if rules else {})
+    saved = ({} if init is None else init.saved()) | task.saved(config)
     tokens = None if run is None else run.tokenizer_path
     stopping = [] if preset.patience is None else [EarlyStopping(preset.patience)]
     trainer = Trainer(
@@ -265,7 +264,7 @@ def train_model(
     else:
         say(f"best {preset.monitor}: {best:.4f} of {step}")
     trained: Any = task.trained
-    made = trained.of(Trained(model.eval(), tokenizer, trainer.config), run.path if run else "memory")
+    made = trained.of(model.eval(), tokenizer, trainer.config, run.path if run else "memory")
     made.history = history
     return made
 

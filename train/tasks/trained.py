@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 from ...errors import InputError, short
 from ...files import read_json
@@ -19,14 +19,6 @@ from ..runs.checkpoints import file_digest, load_checkpoint, save_checkpoint
 from ..runs.folder import RunFolder
 
 _OWN_MODEL = "Build the model and load the weights into it: handloom.load(RUN, model=MODEL)."
-
-
-class Trained(NamedTuple):
-    """A model in evaluation mode, its tokenizer, and the configuration saved with the weights."""
-
-    model: Any
-    tokenizer: Tokenizer
-    config: dict[str, Any]
 
 
 class TrainedModel(ABC):
@@ -96,9 +88,9 @@ class TrainedModel(ABC):
         """
         folder = model_path(str(folder))
         if not is_foreign(folder):
-            trained = cls._load_run(folder, tasks, model)
-            made = cls.of(trained, folder)
-            made.name = trained.config.get("task") or cls.name
+            model, tokenizer, config = cls._load_run(folder, tasks, model)
+            made = cls.of(model, tokenizer, config, folder)
+            made.name = config.get("task") or cls.name
             return made
         if model is not None:
             raise InputError(f"{folder} is not a run of handloom, whose weights could be loaded into a model.")
@@ -110,10 +102,13 @@ class TrainedModel(ABC):
             raise InputError(f"{folder} holds no {cls.what}: its model is a {type(found.model).__name__}.")
         assert found.tokenizer is not None
         known = {"labels": found.labels, "length": found.model.config.max_length, "strategy": found.strategy}
-        return cls.of(Trained(found.model, found.tokenizer, known), folder)
+        return cls.of(found.model, found.tokenizer, known, folder)
 
     @classmethod
-    def _load_run(cls, folder: Path, tasks: Collection[str] | None, model: Module | None = None) -> Trained:
+    def _load_run(
+        cls, folder: Path, tasks: Collection[str] | None, model: Any = None
+    ) -> tuple[Module, Tokenizer, dict[str, Any]]:
+        """Return the model of a run in evaluation mode, its tokenizer, and the configuration saved with the weights."""
         run = RunFolder.open(folder)
         tensors, config = load_checkpoint(run.path)
         task = config.get("task")
@@ -142,11 +137,11 @@ class TrainedModel(ABC):
             model.load_state_dict(tensors)
         except ValueError as error:  # not a damaged file, whose checksum would be wrong
             raise InputError(f"{run.model_path} was saved from another model: {error}. {_OWN_MODEL}") from None
-        return Trained(model.eval(), checked_tokenizer(run, config, sizes), config)
+        return model.eval(), checked_tokenizer(run, config, sizes), config
 
     @classmethod
     @abstractmethod
-    def of(cls, found: Trained, folder: str | Path) -> Self:
+    def of(cls, model: Any, tokenizer: Tokenizer, config: dict[str, Any], folder: str | Path) -> Self:
         """Return the object for the model in `folder`. Raises InputError if the configuration lacks what it needs."""
 
     @classmethod
@@ -202,16 +197,11 @@ class TrainedModel(ABC):
 
     def saved(self) -> dict[str, Any]:
         """Return the values that loading needs in addition to the model's configuration."""
-        rules = self.kept_rules()
-        return {"rules": rules} if rules else {}
+        return {}
 
     @abstractmethod
     def score(self, data: Any) -> dict[str, Any]:
         """Return the scores of the model on held-out data of the form that `fit` takes; on a test set if it has one."""
-
-    def kept_rules(self) -> dict[str, Any]:
-        """Return the rules of generation that a run which continues the training of this model saves."""
-        return {}
 
     def set_dropout(self, probability: float) -> None:
         """Use another dropout probability in training. Weights and `token_dropout` do not change."""
@@ -242,13 +232,8 @@ def is_foreign(folder_or_name: str | Path) -> bool:
 
 
 def trained_config(task: str, tokenizer: str | Path | None, model: Any, **more: Any) -> dict[str, Any]:
-    """Return what a run saves in addition to its weights, for `TrainedModel.load`.
-
-    Args:
-        task: the model's task, such as "translation from de to en"; empty if loading need not check it.
-        tokenizer: the tokenizer's file, whose checksum is saved; None if nothing is saved.
-        model: the model's configuration.
-        more: further values that loading needs.
+    """Return what a run saves in addition to its weights, for `TrainedModel.load`: the task, such as "translation from
+    de to en", the checksum of the tokenizer's file, the model's configuration, and what else loading needs.
     """
     return {"task": task, "tokenizer": tokenizer and file_digest(tokenizer), "model": model.to_dict(), **more}
 

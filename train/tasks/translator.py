@@ -26,7 +26,7 @@ from ..data.pairs import title_case, truecased
 from ..runs.plots import plot_attention
 from .metrics import Score, bleu, chrf, rouge
 from .sentences import join_text, missing_numbers, split_text
-from .trained import Trained, TrainedModel
+from .trained import TrainedModel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,20 +69,21 @@ class Translator(TrainedModel):
             self.name = f"translation from {source} to {target}"
 
     @classmethod
-    def of(cls, found: Trained, folder: str | Path) -> Self:
-        own, rules = found.config.get("strategy"), found.config.get("rules", {})
-        made = cls(found.model, found.tokenizer, own if isinstance(own, Strategy) else None)
+    def of(cls, model: Any, tokenizer: Tokenizer, config: dict[str, Any], folder: str | Path) -> Self:
+        own, rules = config.get("strategy"), config.get("rules", {})
+        made = cls(model, tokenizer, own if isinstance(own, Strategy) else None)
         try:
             kept: dict[str, Any] = {name: tuple(it) if isinstance(it, list) else it for name, it in rules.items()}
             made.own = dataclasses.replace(made.own, rules=dataclasses.replace(made.own.rules, **kept))
-            made.own.rules.check_vocabulary(found.model.config.target_vocab_size)
+            made.own.rules.check_vocabulary(model.config.target_vocab_size)
         except (AttributeError, TypeError, ValueError) as error:
             raise InputError(f"The rules of the model in {folder} can't be used: {error}. Restore a copy.") from None
         return made
 
-    def kept_rules(self) -> dict[str, Any]:
+    def saved(self) -> dict[str, Any]:
         kept = {name: getattr(self.own.rules, name) for name in _RULES}
-        return {name: value for name, value in kept.items() if value not in (None, ())}
+        kept = {name: value for name, value in kept.items() if value not in (None, ())}
+        return {"rules": kept} if kept else {}
 
     def as_written(self, texts: Sequence[str]) -> list[str]:
         """Return texts, such as references, in lower case if the model reads and writes lower case."""

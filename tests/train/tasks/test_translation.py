@@ -9,7 +9,6 @@ from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, Strategy
 from handloom.models.presets import SMOKE, en_fr_preset, translation_preset
 from handloom.tokenizer import BPETokenizer
 from handloom.train.data.batches import TokenBatches
-from handloom.train.tasks.trained import Trained
 from handloom.train.tasks.translation import Translator, back_translate, round_trips, split_sentences, translation_loss
 
 pytestmark = pytest.mark.slow
@@ -57,9 +56,9 @@ def test_what_cannot_be_translated_is_refused(translator: Translator) -> None:
     ):  # fmt: skip
         with pytest.raises(InputError, match=says):
             translator.translate(texts)
-    saved = Trained(translator.model, translator.tokenizer, {"rules": {"forbidden": [4, 999]}})
+    saved = translator.model, translator.tokenizer, {"rules": {"forbidden": [4, 999]}}
     with pytest.raises(InputError, match="in runs/a can't be used: a rule contains the token 999, but the model has"):
-        Translator.of(saved, "runs/a")
+        Translator.of(*saved, "runs/a")
 
 
 def test_the_loss_is_per_token_without_padding_and_smoothed_only_in_training(translator: Translator) -> None:

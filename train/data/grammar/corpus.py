@@ -63,9 +63,7 @@ def possible_combinations() -> list[list[Combination]]:
 
 
 def choose_held_out(rng: random.Random) -> frozenset[Combination]:
-    """Return one combination for every 24 combinations of each group, rounded up.
-    Nothing is held out from small groups, so that each of their words occurs with others.
-    """
+    """Return one of 24 combinations of each group, and none of small groups: each of their words occurs with others."""
     held_out: set[Combination] = set()
     for group in possible_combinations():
         if len(group) >= _GROUP // 3:

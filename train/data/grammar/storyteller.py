@@ -87,10 +87,8 @@ class Storyteller:
         return noun
 
     def noun_phrase(self, noun: Noun, manner: str, subject: Pronoun | None = None, plain: bool = False) -> NounPhrase:
-        """Return a noun phrase.
-
-        `manner` is a name of the table "determined", `subject` is the person to whom "own" refers, and `plain` means
-        that there is no adjective.
+        """Return a noun phrase. `manner` is a name of the table "determined", `subject` is the person to whom "own"
+        refers, and `plain` means that there is no adjective.
         """
         determiner = words.DETERMINERS.get(manner, words.DETERMINERS["definite"])
         phrase = NounPhrase(noun, determiner, plural=determiner.plural)
