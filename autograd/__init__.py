@@ -1,6 +1,7 @@
 """Reverse-mode automatic differentiation on NumPy and CuPy arrays."""
 
 from . import engine, ops
+from .bfloat16 import bfloat16_products
 from .checkpoint import checkpoint
 from .engine import grad
 from .function import Function
@@ -20,7 +21,7 @@ if not PLAIN:
     from . import fast, kernels
 
 __all__ = [
-    "AnomalyError", "Function", "Generator", "Observer", "Parameter", "Tensor", "checkpoint", "default_generator",
-    "detect_anomaly", "draw_graph", "enable_grad", "explain", "grad", "gradcheck", "gradgradcheck", "is_grad_enabled",
-    "is_plain", "manual_seed", "no_grad", "ops", "plain",
+    "AnomalyError", "Function", "Generator", "Observer", "Parameter", "Tensor", "bfloat16_products", "checkpoint",
+    "default_generator", "detect_anomaly", "draw_graph", "enable_grad", "explain", "grad", "gradcheck", "gradgradcheck",
+    "is_grad_enabled", "is_plain", "manual_seed", "no_grad", "ops", "plain",
 ]  # fmt: skip

@@ -16,9 +16,8 @@ from ..ops.selection import selected
 from ..random import ReplayedMask
 from ..sums import summed
 from ..tensor import Tensor
-from .mkl import multiply
 from .parallel import FLOPS, parallel_for, parallel_jobs
-from .products import divided_product
+from .products import divided_product, multiply, right_operand
 
 
 @implements(Linear, "cpu", on_cpu)
@@ -34,9 +33,11 @@ class LinearOnCPU(Linear):
         rows = rows_of(x)
         out = np.empty((*x.shape[:-1], len(weight)), np.result_type(x.dtype, weight.dtype))
 
+        right = None if len(rows) == 1 else right_operand(weight.T)
+
         def part(start, stop):
             y = rows_of(out)[start:stop]
-            multiply(rows[start:stop], weight.T, out=y)
+            multiply(rows[start:stop], right, out=y)
             self.finish(y, bias, start, stop)
 
         if len(rows) == 1:
@@ -63,13 +64,16 @@ class LinearOnCPU(Linear):
         dw = np.empty(weight.shape, np.result_type(g.dtype, x.dtype)) if needs[1] else None
         db = np.empty(len(weight), g.dtype) if needs[2] else None
 
+        right_of_dx = right_operand(weight) if needs[0] else None
+        right_of_dw = right_operand(rows) if needs[1] else None
+
         def by_rows(start, stop):
-            multiply(g[start:stop], weight, out=rows_of(dx)[start:stop])
+            multiply(g[start:stop], right_of_dx, out=rows_of(dx)[start:stop])
 
         def by_features(start, stop):
             columns = g[:, start:stop]
             if dw is not None:
-                multiply(columns.T, rows, out=dw[start:stop])
+                multiply(columns.T, right_of_dw, out=dw[start:stop])
             if db is not None:
                 db[start:stop] = summed(columns, 0)
 

@@ -13,8 +13,8 @@ from ..ops.linear_cross_entropy import linear_cross_entropy_plain
 from ..ops.registry import QuickImplementation, implements, on_cpu
 from ..quick import blocks, slices
 from .loss import divisor_of_mean
-from .mkl import multiply
 from .parallel import FLOPS, parallel_for
+from .products import multiply
 
 #: Bytes of logits held at a time; half of the weight's bytes if that is more. For every block BLAS packs the weight
 #: again and adds to dW. One block of all logits, however, would take more memory than the rest of the step.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..bfloat16 import bfloat16_products
 from ..ops.linalg import product
 from ..ops.loss import cross_entropy_plain
 from ..ops.registry import QuickImplementation, implements, on_cpu
@@ -36,7 +37,8 @@ class CrossEntropyOnCPU(QuickImplementation):
         # With the row's maximum subtracted nothing overflows, and the loss of large logits keeps its digits.
         p = np.subtract(logits, logits.max(axis=1, keepdims=True) if classes else logits, dtype=dtype)
         own_logit = p[np.arange(rows), target]
-        all_logits = product(p, each[:, None])[:, 0] if self.label_smoothing else 0.0
+        with bfloat16_products(False):
+            all_logits = product(p, each[:, None])[:, 0] if self.label_smoothing else 0.0
         np.exp(p, out=p)
         total = p.sum(axis=1, keepdims=True)
         p /= total

@@ -1,18 +1,124 @@
-"""Matrix products and Einstein summation on several threads: replaces `product` of linalg.py and einsum.py."""
+"""Matrix products and Einstein summation on several threads: replaces `product` of linalg.py and einsum.py.
 
+`multiply` is the product that the linear layers compute in each thread: by NumPy's library or MKL, or in bfloat16.
+"""
+
+import functools
+import inspect
 import math
 from typing import Any
 
 import numpy as np
 
+from .. import bfloat16 as plainly
 from ..backend import array_module
+from ..bfloat16 import rounded, rounds
 from ..ops import linalg
 from ..ops.einsum import product as einsum_product
 from ..quick import replaces
+from . import compiled, mkl
 from .parallel import FLOPS, MIN_SHARED, MIN_SHARED_VECTOR, one_blas_thread, parallel_for
 
 #: A product of fewer multiplications is not divided among threads: it takes less than 50 microseconds.
 MIN_DIVIDED = 1 << 21
+
+
+# -- bfloat16 ----------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def no_instructions() -> str | None:
+    """Return the reason why the processor's instructions for bfloat16 are not used, or None if they are."""
+    if why := compiled.missing():
+        return why
+    from llvmlite import binding
+    from numba import config
+
+    chosen: Any = config
+    if chosen.CPU_NAME or chosen.CPU_FEATURES:
+        return "Numba compiles for another processor: NUMBA_CPU_NAME or NUMBA_CPU_FEATURES is set"
+    return None if binding.get_host_cpu_features().get("avx512bf16") else "this processor has no AVX512-BF16"
+
+
+@functools.cache
+def _loops() -> Any:
+    from . import bfloat16  # imports Numba
+
+    return bfloat16
+
+
+@replaces(plainly.bfloat16_carried_out)
+def bfloat16_carried_out() -> str:
+    if why := no_instructions():
+        return f"rounds the operands and multiplies in float32, which is slower than fp32 ({why})"
+    return "multiplies by the processor's AVX512-BF16 instructions"
+
+
+_rounded_by_numpy: Any = inspect.unwrap(rounded)
+
+
+@replaces(rounded)
+def rounded_by_loop(x: np.ndarray) -> np.ndarray:
+    if no_instructions() or x.size < compiled.MIN_ARRAY_SIZE:
+        return _rounded_by_numpy(x)
+    out = np.empty(x.shape, np.float32)
+    _loops().round_all(np.ascontiguousarray(x).reshape(-1).view(np.uint32), out.reshape(-1).view(np.uint32))
+    return out
+
+
+class Packed:
+    """The right operand (k, n) of products, rounded to bfloat16 and packed once for all threads and parts."""
+
+    def __init__(self, b: np.ndarray):
+        self.shape = b.shape
+        inner, columns = self.shape
+        b, stride, along = _lines(b, inner_axis=0)
+        strips = -(-columns // _loops().COLUMNS)
+        self.bits = np.empty(-(-inner // 2) * strips * _loops().COLUMNS, np.uint32)
+
+        def some_strips(start: int, stop: int) -> None:
+            _loops().pack_right(b.ctypes.data, stride, along, inner, columns, self.bits, start, stop)
+
+        parallel_for(np, strips, some_strips, cost=0.5 * b.size / strips)
+
+
+def _lines(x: np.ndarray, inner_axis: int) -> tuple[np.ndarray, int, bool]:
+    """Return a matrix whose rows or columns are contiguous, a copy if need be; the distance of these lines; and whether
+    they run along the axis.
+    """
+    for axis in (inner_axis, 1 - inner_axis):
+        along, across = x.strides[axis], x.strides[1 - axis]
+        if along == 4 and across % 4 == 0 and across >= 0:
+            return x, across // 4, axis == inner_axis
+    x = np.ascontiguousarray(x)
+    return x, x.shape[1], inner_axis == 1
+
+
+def right_operand(b: np.ndarray) -> Any:
+    """Return what `multiply` takes as b, if several parts multiply by the same matrix."""
+    return b if not rounds(b) else rounded(b) if no_instructions() else Packed(b)
+
+
+def multiply(a: np.ndarray, b: Any, out: np.ndarray, add: bool = False) -> None:
+    """Compute out = a @ b for a (m, k) and a matrix or `right_operand` b (k, n); or add the product to `out`.
+
+    `out` (m, n) must share no memory with a or b, and the numbers of a row must be contiguous.
+    """
+    if not isinstance(b, Packed) and rounds(a, b, out):
+        b = right_operand(b)
+    if isinstance(b, Packed):
+        inner, columns = b.shape
+        if not inner and not add:
+            out[...] = 0
+        rows, stride, along = _lines(a, inner_axis=1)
+        _loops().multiply(
+            rows.ctypes.data, stride, along, b.bits, out.ctypes.data, out.strides[0] // 4, len(a), inner, columns, add
+        )
+    else:
+        mkl.multiply(rounded(a) if rounds(a, b, out) else a, b, out, add)
+
+
+# -- products and Einstein summation -----------------------------------------------------------------------------------
 
 
 @replaces(linalg.product)
@@ -20,6 +126,10 @@ def divided_product(x: Any, y: Any, out: Any = None) -> Any:
     """Return x @ y for matrices or stacks of matrices. If `out` is given, write into it.
     The rows or columns of a large product are divided among threads.
     """
+    if rounds(x, y):
+        if x.ndim == y.ndim == 2:
+            return _bfloat16_product(x, y, np.empty((len(x), y.shape[1]), np.float32) if out is None else out)
+        x, y = rounded(x), rounded(y)
     multiplications = x.size * y.shape[-1]
     if multiplications < MIN_SHARED_VECTOR or not isinstance(x, np.ndarray) or not isinstance(y, np.ndarray):
         return x @ y if out is None else array_module(x, y).matmul(x, y, out=out)
@@ -41,6 +151,12 @@ def divided_product(x: Any, y: Any, out: Any = None) -> Any:
     longer = max(rows, columns)
     cost = multiplications / FLOPS + (x.size + y.size) / 10  # nanoseconds, with reading the operands
     parallel_for(np, longer, some_rows if rows == longer else some_columns, cost=cost / longer)
+    return out
+
+
+def _bfloat16_product(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> np.ndarray:
+    right = right_operand(y)
+    parallel_for(np, len(x), lambda start, stop: multiply(x[start:stop], right, out[start:stop]), y.size / FLOPS)
     return out
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..arguments import integers
 from ..backend import array_module
+from ..bfloat16 import rounded, rounds
 from ..function import Function
 from ..quick import replaceable
 from ..tensor import Tensor, shape_of
@@ -25,6 +26,8 @@ def rows_of(x: Any) -> Any:
 @replaceable
 def product(x: Any, y: Any, out: Any = None) -> Any:
     """Return x @ y for matrices or stacks of matrices. If `out` is given, write into it."""
+    if rounds(x, y):
+        x, y = rounded(x), rounded(y)
     return x @ y if out is None else array_module(x, y).matmul(x, y, out=out)
 
 
