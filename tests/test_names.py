@@ -18,7 +18,7 @@ ROW = re.compile(r"^\| `(\w+)` \| (.*) \|$", re.MULTILINE)
 #: For each public module the names that its section lists, with the text of each row.
 LISTED = {module: dict(ROW.findall(text)) for module, text in SECTION.findall(PAGE.read_text(encoding="utf-8"))}
 #: Modules that are public as texts to read, or as folders of the examples.
-READ = {"handloom.autograd.engine_to_study", "handloom.nn.init"}
+READ = {"handloom.autograd.engine_to_study", "handloom.models.transformer_to_study", "handloom.nn.init"}
 #: What only the programs of the reports use: their options and runs, and the modules of their tables.
 OF_PROGRAMS = {"handloom.cli", "handloom.examples.tables"}
 EXAMPLES = sorted((ROOT / "examples").glob("[a-z]*.py"))
