@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import InputError
 from ..files import atomic_file, make_folder, temporary_name
 from ..tokenizer import BPETokenizer
+from ..train.data.downloads import PUBLISHED
 from .subject import TranslatorSubject, load_subject
 
 #: The options of a model that `static/local/transformer.js` supports. All others must have their default values.
@@ -21,6 +22,10 @@ SUPPORTED = {
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'"
+)
+#: What the page shows until its scripts run, which browsers refuse for a page that is opened as a file.
+UNSERVED = (
+    "Loading … If nothing follows, the page was opened as a file. Serve its folder: <code>python -m http.server</code>"
 )
 VIEWS = ("model", "translate", "head", "next", "beam", "bpe")  # those that static/local/answers.js computes
 ALL_VIEWS = (*VIEWS, "graph", "check", "tiles", "training")
@@ -46,11 +51,13 @@ def export(run: Path, folder: Path) -> None:
         raise InputError(f"{folder} contains other files. Choose a new folder.")
     facts = subject.facts()
     facts["views"] = [view for view in facts["views"] if view in VIEWS]
+    facts |= {"truecases": subject.trained.truecases, "acronyms": PUBLISHED["acronyms"].split()}
     files = {"facts.json": json.dumps(facts).encode()}
     with resources.as_file(resources.files(__package__) / "static") as static:
         files |= {str(path.relative_to(static)): path.read_bytes() for path in static.rglob("*") if path.is_file()}
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n<meta name="viewport"'.encode()
     page = files["index.html"].replace(b"<html", b"<html data-alone", 1)
+    page = page.replace(b'<p id="facts">', f'<p id="facts">{UNSERVED}'.encode(), 1)
     files["index.html"] = page.replace(b'<meta name="viewport"', policy, 1)
     files |= {name: (run / name).read_bytes() for name in ("model.safetensors", "tokenizer.json")}
     for name, content in files.items():

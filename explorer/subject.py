@@ -272,7 +272,8 @@ class TranslatorSubject(Subject):
     """Encoder-decoders for translation, headlines and paraphrases."""
 
     kind = "translation"
-    example = "Ich habe das Buch gelesen, das du mir gegeben hast."
+    # With the shipped model, some heads and a width of 1 give other answers to this sentence: see the tour.
+    example = "Ich stehe um halb acht auf."
     trained_class = Translator
     trained: Translator
     attention: ClassVar = {
@@ -287,7 +288,7 @@ class TranslatorSubject(Subject):
         if data.startswith("embedded"):  # the model knows no other words
             self.example = "Gestern hat der Ritter das Lied gesungen."
         elif ", en-" in data:
-            self.example = "I have read the book that you gave me."
+            self.example = "I will call you as soon as I arrive."
 
     def _watch(self, text: str) -> Pass:
         most = self.model.config.max_length

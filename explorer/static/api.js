@@ -1,4 +1,4 @@
-// Requests a view's data from the server. Without a server, the model in the browser answers (local/answers.js).
+// Requests a view's data from the server. Without a server, a worker with the model answers (local/worker.js).
 
 export class Problem extends Error {}
 
@@ -19,7 +19,15 @@ async function askServer(view, body) {
 
 // The index.html of a page without a server has the attribute data-alone.
 export const alone = document.documentElement.dataset.alone !== undefined;
-const local = alone ? import("./local/answers.js") : null;
+const worker = alone ? new Worker(new URL("local/worker.js", import.meta.url), { type: "module" }) : null;
+const open = new Map();
+worker?.addEventListener("message", ({ data }) => { open.get(data.number)(data.answer); open.delete(data.number); });
+
+let asked = 0;
+const askWorker = (view, body) => new Promise((done) => {
+  open.set(++asked, done);
+  worker.postMessage({ number: asked, view, body });
+});
 
 // After 300 ms, show that the page waits for an answer.
 let waiting = 0, timer;
@@ -34,7 +42,7 @@ function wait(change) {
 export async function ask(view, body = {}) {
   wait(1);
   try {
-    const answer = alone ? await (await local).answer(view, body) : await askServer(view, body);
+    const answer = await (alone ? askWorker : askServer)(view, body);
     if (answer.problem && !("model" in answer)) throw new Problem(answer.problem);
     return answer;
   } finally {
@@ -42,9 +50,9 @@ export async function ask(view, body = {}) {
   }
 }
 
-// Convert {shape, type, data} to a typed array with the property `shape`. A typed array is returned unchanged.
+// Convert {shape, type, data} of the server, or {shape, values} of the worker, to a typed array with the property `shape`.
 export function unpack(packed) {
-  if (ArrayBuffer.isView(packed)) return packed;
+  if (packed.values) return Object.assign(packed.values, { shape: packed.shape });
   const { shape, type, data } = packed;
   const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
   const values = type === "float64" ? new Float64Array(bytes.buffer) : new Float32Array(bytes.buffer);

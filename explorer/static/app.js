@@ -45,9 +45,21 @@ function say(text) {
   answer.classList.toggle("stale", Boolean(text));
 }
 
+// Return why the page shows another view than the one in the address.
+function absent(id) {
+  const view = VIEWS.find((one) => one.id === id);
+  if (!view) return `There is no view “${id}”. `;
+  return alone ? `The view ${view.name} needs an installed handloom: python -m handloom.explorer --view ${id}. ` : `This model has no view ${view.name}. `;
+}
+
+let missing = "";
 function show(focus) {
   const view = named(shared.view);
-  shared.view = view.id;
+  if (shared.facts && view.id !== shared.view) {
+    missing = absent(shared.view);
+    shared.view = view.id;
+    history.replaceState(null, "", address(view.id));
+  } else if (focus) missing = "";
   let section = sections.get(view.id);
   if (!section) {
     section = h("section", { id: `view-${view.id}`, "aria-labelledby": `title-${view.id}` },
@@ -62,7 +74,7 @@ function show(focus) {
     onclick: (event) => { if (!event.ctrlKey && !event.metaKey) { event.preventDefault(); go(one.id); } },
   }, nameOf(one)))));
   document.getElementById("ask").hidden = !shared.facts || view === training;
-  document.getElementById("off").replaceChildren(...(shared.off.length ? [
+  document.getElementById("off").replaceChildren(missing, ...(shared.off.length ? [
     `Switched off: ${shared.off.map(headOf).join("; ")}. ${view === graph || view === check ? "This view uses all heads. " : ""}`, h("button", { type: "button", class: "plain link", onclick: () => change({ off: [] }) }, "Switch all on")] : []));
   main.classList.toggle("stale", Boolean(problem.textContent) && view !== training && view !== bpe);
   if (main.firstChild !== section) main.replaceChildren(section);
@@ -140,6 +152,8 @@ document.getElementById("ask").addEventListener("submit", (event) => {
 });
 document.getElementById("run").addEventListener("change", async ({ target }) => {
   const { text, facts, card } = shared;
+  for (const part of [main, answer]) part.classList.add("stale");
+  document.getElementById("facts").textContent = `Loading ${target.value} …`;
   try {
     await ask("choose", { run: target.value });
   } catch (error) {

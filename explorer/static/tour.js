@@ -8,9 +8,9 @@ const CARDS = [
   ["bpe", {}, "What does the model read?", "The model reads tokens: pieces of words that the tokenizer has learned. Move the slider to 0 and back: which words are one token?"],
   ["translate", (shared) => ({ layer: CROSS(shared), head: 0, row: null, column: null }), "Which words does a word look at?", "Each row of the large map is a query, and each column is a key. In the cross-attention of a translator, the rows write the answer and the columns are your text. Point at a row that writes a word: does its translation have the largest weight?"],
   ["head", (shared) => ({ layer: CROSS(shared) }), "Where does a weight come from?", "A weight is computed from the product of two vectors, a query and a key. Double the scale: do the weights become more or less uniform?"],
-  ["translate", (shared) => ({ off: shared.off.length ? shared.off : [`${CROSS(shared)}/0`] }), "Does one head matter?", "One head is switched off here. Does the answer change? Switch off more heads, then switch all heads on again."],
+  ["translate", (shared) => ({ off: shared.off.length ? shared.off : [`${CROSS(shared)}/0`] }), "Does one head matter?", "One head is switched off here. How does the answer change? Switch all heads on again, then try other heads: most can be missed alone."],
   ["next", { off: [], temperature: 1 }, "How sure is the model?", "At each position, the model gives a probability to every token. Raise the temperature slowly: at which position do two tokens first become about equally probable?"],
-  ["beam", {}, "Is the most probable token always the best one?", "Beam search keeps several sequences, as many as the beam width. Change the beam width: does the best sequence change?"],
+  ["beam", {}, "Is the most probable token always the best one?", "Beam search keeps several sequences, as many as the beam width. Change the beam width to 1, which keeps only the most probable token at each step: does the best sequence change?"],
   ["check", {}, "How does it learn, and is that right?", "Training follows gradients. Each backward rule is compared with finite differences. Plant a mistake and see whether the comparison finds it."],
 ];
 

@@ -74,8 +74,8 @@ def test_a_classifier_shows_its_classes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
-        ("everyday-de-en", "I read the book you gave me."),
-        ("everyday-en-de", "Ich habe das Buch gelesen, das du mir gegeben hast."),
+        ("everyday-de-en", "I get up at half past seven."),
+        ("everyday-en-de", "Ich rufe dich an, sobald ich ankomme."),
         ("huffpost-42", "SPORTS"),
         ("gutenberg-15", "The "),
     ],
@@ -89,6 +89,10 @@ def test_the_example_of_a_model_that_comes_with_handloom_suits_it(name: str, ans
         shown = session.answer("beam", {"text": facts["example"], "width": width, "alpha": facts["alpha"]})
         assert any(node["rank"] == 0 for node in shown["nodes"])  # the tree contains the end of the best sequence
         assert width != facts["beam"] or shown["found"][0]["text"] == seen["answer"]
+        assert name != "everyday-de-en" or width > 1 or shown["found"][0]["text"] != seen["answer"]  # the tour's card 7
+    if facts["kind"] == "translation":  # the tour's card 5: switch off the first head of the last cross-attention
+        head = [layer["name"] for layer in seen["layers"] if layer["title"] == "Cross-attention"][-1] + "/0"
+        assert session.answer("translate", {"text": facts["example"], "off": [head]})["answer"] != seen["answer"]
 
 
 def test_a_recurrent_model_says_that_it_has_no_attention(tmp_path: Path) -> None:

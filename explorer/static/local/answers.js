@@ -6,7 +6,7 @@ import { softmax, Transformer } from "./transformer.js";
 import { readWeights } from "./weights.js";
 
 const fetched = async (name, form) => {
-  const response = await fetch(name);
+  const response = await fetch(new URL(`../${name}`, import.meta.url));
   if (!response.ok) throw new Error(`${name} is not there: ${response.status}`);
   return response[form]();
 };
@@ -18,7 +18,6 @@ const VIEWS = { state, translate, head, next, beam, bpe };
 export async function answer(view, body) {
   try {
     const given = await loading;
-    await new Promise((done) => setTimeout(done)); // let the page draw that it works
     return VIEWS[view]({ ...given, ...body });
   } catch (error) {
     if (view === "state") return { model: null, problem: error.message };
@@ -35,9 +34,24 @@ function state({ facts }) {
 const BOS = "<bos>", EOS = "<eos>";
 const special = (tokenizer) => ({ bos: tokenizer.special.get(BOS), eos: tokenizer.special.get(EOS) });
 
-export function sourceIds({ tokenizer, model }, text) {
+// A text in capitals with the probable case of each word, as train/data/pairs.py computes it.
+function truecased(text, { truecases, acronyms }, tokenizer) {
+  if (!truecases || !/\p{Uppercase}/u.test(text) || /(?!ß)[\p{Lowercase}\p{Lt}]/u.test(text)) return text;
+  const cost = (word) => {
+    const ids = tokenizer.encode(`a ${word}`); // a word within a sentence
+    return ids.length * 1e9 + ids.reduce((sum, id) => sum + id, 0);
+  };
+  const best = (word) => {
+    const low = word.toLowerCase(), [first, ...rest] = low;
+    if (acronyms.includes(word)) return word;
+    return [low, first.toUpperCase() + rest.join(""), word].reduce((a, b) => (cost(b) < cost(a) ? b : a));
+  };
+  return text.replace(/\p{L}+(?:['’]\p{L}+)*/gu, best).replace(/(?:^|[.!?]\s)[^\p{L}\p{N}_]*[\p{L}\p{N}_]/gu, (start) => start.toUpperCase());
+}
+
+export function sourceIds({ tokenizer, model, facts }, text) {
   if (!text.trim()) throw new Refused("There is no text. Type one.");
-  const ids = [...tokenizer.encode(tokenizer.normalized(text)), special(tokenizer).eos], most = model.config.max_length;
+  const ids = [...tokenizer.encode(truecased(tokenizer.normalized(text), facts, tokenizer)), special(tokenizer).eos], most = model.config.max_length;
   if (ids.length > most) throw new Refused(`The text has ${ids.length} tokens, but the limit of this model is ${most}. Shorten it.`);
   return ids;
 }
@@ -75,7 +89,7 @@ function described(name, heads) {
 function weightsOf({ weights, q, k }, heads) {
   const all = new Float32Array(heads * q.length * k.length);
   weights.forEach((row, n) => all.set(row, ((n % heads) * q.length + Math.floor(n / heads)) * k.length));
-  return Object.assign(all, { shape: [heads, q.length, k.length] });
+  return { values: all, shape: [heads, q.length, k.length] };
 }
 
 function translate(given) {
@@ -88,13 +102,13 @@ function head(given) {
   const { model, layer, head, query } = given, { calls, tokens } = pass(given), call = calls.get(layer);
   if (!call || !call.q[query] || head >= model.heads) throw new Refused("This model has no such head or query.");
   const d = call.q[0].length / model.heads, part = (row) => row.subarray(head * d, (head + 1) * d), about = described(layer, model.heads);
-  const matrix = (rows) => Object.assign(Float32Array.from(rows.flatMap((row) => [...part(row)])), { shape: [rows.length, d] });
-  const weights = new Float32Array(call.k.length);
-  weights.set(call.weights[query * model.heads + head]);
+  const matrix = (rows) => ({ values: Float32Array.from(rows.flatMap((row) => [...part(row)])), shape: [rows.length, d] });
+  const vector = (values) => ({ values: Float32Array.from(values), shape: [values.length] });
   return {
     layer: about, rows: tokens[about.rows], columns: tokens[about.columns], scale: d ** -0.5,
-    q: part(call.q[query]), k: matrix(call.k), v: matrix(call.v), weights, output: part(call.outputs[query]),
-    added: Float32Array.from(call.k, (_, j) => (about.columns === "read" && j > query ? -Infinity : 0)),
+    q: vector(part(call.q[query])), k: matrix(call.k), v: matrix(call.v), output: vector(part(call.outputs[query])),
+    weights: vector(Array.from(call.k, (_, j) => call.weights[query * model.heads + head][j] ?? 0)),
+    added: vector(call.k.map((_, j) => (about.columns === "read" && j > query ? -Infinity : 0))),
   };
 }
 
@@ -113,7 +127,7 @@ function beam(given) {
   const { model, tokenizer, text, width, alpha, off = [] } = given, ids = special(tokenizer);
   model.off = new Set(off);
   const nodes = [{ id: 0, parent: null, step: 0, slot: 0, token: BOS, log_probability: 0, kind: "root", score: null, length: null, rank: null, cached: 0 }];
-  let ends = [0];
+  let ends = [0], cached = 0, sweep = 64; // handloom's cache removes unneeded tokens when it has twice as many as after the last time
   const held = [], finished = new Map();
   const put = (parent, token, score, kind) => {
     const slot = nodes.filter((node) => node.step === held.length).length;
@@ -123,7 +137,13 @@ function beam(given) {
   const observe = ({ length, candidates, kept, ended, open }) => {
     const living = new Set();
     for (let at of ends) for (; at !== null && !living.has(at); at = nodes[at].parent) living.add(at);
-    held.push({ nodes: living.size, living: living.size, copies: open.length * length });
+    if (cached >= sweep) {
+      const needed = living.size - open.length;
+      if (needed <= Math.floor((cached * 3) / 4)) cached = needed;
+      sweep = Math.max(2 * cached, 64);
+    }
+    cached += open.length;
+    held.push({ nodes: cached, living: living.size, copies: open.length * length });
     for (const id of living) nodes[id].cached = held.length;
     const opened = kept.map(({ parent, token, score }) => put(parent, token, score, "open").id);
     for (const { parent, last, score, found, length: own } of ended) finished.set(found, Object.assign(put(parent, last[0], score, "finished"), { score: found.score, length: own }));
