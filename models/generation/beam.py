@@ -9,7 +9,7 @@ from ...autograd.backend import to_device
 from .decoding import DecodingState, survivors, to_host
 from .penalties import LENGTH_NORMS, coverage_penalty
 from .rules import Hypothesis, Rules, SearchProgress
-from .top import log_sum_exp, top_k
+from .top import top_k
 
 EarlyStopping = Literal[True, False, "never"] | None
 # (log-probability, number of the open sequence that it extends, token)
@@ -162,16 +162,7 @@ class _BeamSearch:
     def _candidates(self, logits: Any) -> tuple[list[list[float]], list[list[int]], list[list[int]]]:
         """Return the log-probabilities, parents and tokens of each sentence's best continuations, best first."""
         progress, (alive, opened) = self.progress, self.scores.shape
-        if self.rules.penalise == "log-probabilities":
-            total = log_sum_exp(logits)
-            logits -= total[:, None]
-            progress.penalise(logits)
-            total = total * 0
-        else:
-            progress.penalise(logits)
-            total = log_sum_exp(logits)
-        logits, total = progress.apply_functions(logits, total)
-        progress.rule_out(logits, total)
+        logits, total = progress.apply(logits, normalise=self.rules.penalise == "log-probabilities")
         values, ids = top_k(logits, self.considered)
         tokens, log_p = to_host(ids, values - total[:, None])
         k = tokens.shape[1]

@@ -8,7 +8,7 @@ import numpy as np
 from ...autograd.backend import array_module
 from .decoding import DecodingState, survivors, to_host
 from .rules import Hypothesis, Rules, SearchProgress
-from .top import log_sum_exp, refuse_nan
+from .top import refuse_nan
 
 # A function of logits (rows, vocab_size), the `sequence` (rows,) of each row, and `wanted` (rows,), which marks the
 # rows whose result is used. It returns ids (rows,).
@@ -87,10 +87,7 @@ def steps(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool = 
 def _next_step(
     logits: Any, progress: SearchProgress, sequences: np.ndarray, choose: Choice, scores: bool
 ) -> DecodingStep:
-    progress.penalise(logits)
-    total = log_sum_exp(logits) if scores or progress.rules.functions else 0.0
-    logits, total = progress.apply_functions(logits, total)
-    progress.rule_out(logits, total)
+    logits, total = progress.apply(logits, scores=scores)
     forced = progress.forced()
     chosen = choose(logits, sequences, ~forced)
     chances = logits[array_module(logits).arange(len(sequences)), chosen] - total

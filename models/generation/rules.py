@@ -13,6 +13,7 @@ from ...errors import short
 from ..fields import Count, Rate, Whole, check_fields
 from .decoding import DecodingState
 from .penalties import apply_repetition_penalty, repeated_ngrams
+from .top import log_sum_exp
 
 #: A rule of one's own, which maps the ids so far and the log-probabilities of the next token to new log-probabilities.
 Function = Callable[[np.ndarray, Any], Any]
@@ -113,11 +114,8 @@ class Rules:
 class SearchProgress:
     """The tokens of the unfinished sequences, and the rules for their next tokens.
 
-    Attributes:
-        history: (rows, capacity) host integers; the first `length` columns are the prefix and the generated tokens.
-        length: current number of tokens of each sequence.
-        prefix_lengths, limits: each row's number of prefix tokens, and its maximum length including the prefix,
-            (rows,).
+    The first `length` columns of `history` (rows, capacity) are the prefix and the generated tokens; `prefix_lengths`
+    and `limits` (rows,) are the numbers of prefix tokens, and the maximum lengths including the prefix.
     """
 
     def __init__(self, state: DecodingState, rules: Rules):
@@ -166,36 +164,48 @@ class SearchProgress:
         """Return booleans (rows,): whether the row's next token is a token of its prefix."""
         return self.length < self.prefix_lengths
 
-    def penalise(self, logits: Any) -> None:
-        """Apply the repetition penalty to the logits (rows, vocab_size) of the next token, in place."""
-        if self.rules.repetition_penalty != 1.0:
-            apply_repetition_penalty(logits, self.sequences(), self.rules.repetition_penalty)
+    def apply(self, logits: Any, *, scores: bool = True, normalise: bool = False) -> tuple[Any, Any]:
+        """Apply the rules to the logits (rows, vocab_size) of the next token, which may change in place.
 
-    def apply_functions(self, logits: Any, total: Any) -> tuple[Any, Any]:
-        """Return what the functions of the rules make of the log-probabilities `logits` - `total` (rows,), and zeros in
-        place of `total`; without functions, return the arguments. Raises ValueError for a result of another shape.
+        Return them, and the numbers (rows,) that are subtracted from them to get log-probabilities, 0 without `scores`.
+        `normalise` lets the repetition penalty see log-probabilities.
         """
-        if not self.rules.functions:
-            return logits, total
-        log_p = logits - total[:, None]
+        rules = self.rules
+        total: Any = 0.0
+        if normalise:
+            total = log_sum_exp(logits)
+            logits -= total[:, None]
+        if rules.repetition_penalty != 1.0:
+            apply_repetition_penalty(logits, self.sequences(), rules.repetition_penalty)
+        if normalise:
+            total = total * 0
+        elif scores or rules.functions:
+            total = log_sum_exp(logits)
+        if rules.functions:
+            log_p = self._apply_functions(logits - total[:, None])
+            logits, total = log_p.astype(logits.dtype), total * 0  # a copy: the function may keep its result
+        self._rule_out(logits, total)
+        return logits, total
+
+    def _apply_functions(self, log_p: Any) -> Any:
         for function in self.rules.functions:
             changed = array_of(function(self.sequences(), log_p))
-            if getattr(changed, "shape", None) != logits.shape:
+            if getattr(changed, "shape", None) != log_p.shape:
                 name, shape = getattr(function, "__name__", type(function).__name__), getattr(changed, "shape", changed)
-                raise ValueError(f"the rule {name} must return log-probabilities {logits.shape}, not {shape}")
+                raise ValueError(f"the rule {name} must return log-probabilities {log_p.shape}, not {shape}")
             log_p = changed
-        return log_p.astype(logits.dtype), total * 0  # a copy: the function may keep its result
+        return log_p
 
     def sequences(self) -> np.ndarray:
         """Return the tokens of each sequence, (rows, tokens), including <bos>."""
         so_far = self.history[:, : self.length]
         return np.insert(so_far, 0, self.start[0], axis=1) if self.start else so_far
 
-    def rule_out(self, logits: Any, total: Any = 0.0) -> None:
+    def _rule_out(self, logits: Any, total: Any) -> None:
         """Set the logits (rows, vocab_size) of forbidden next tokens to -inf; `total` (rows,) is their log-sum-exp.
 
         At the maximum length only `forced_last` is allowed, with probability 1. The tokens of a new rule must be added
-        to `Rules.ruled_out`. Raises ValueError if a rule contains a token that the model does not have.
+        to `Rules.ruled_out`.
         """
         xp, rules = array_module(logits), self.rules
         rules.check_vocabulary(logits.shape[1])
