@@ -47,12 +47,8 @@ def example_parser(
 ) -> OptionParser:
     """Return a parser with the options of training that all examples share. An example can add further options.
 
-    Args:
-        doc: the script's docstring, shown by --help.
-        choose: function that returns the preset for the values of --preset and --data; --help shows its values.
-        data: the help text of --data.
-        generates: "texts" if the model translates or rewrites texts, by beam search; "continuations" if it continues
-            texts, by sampling; "nothing" if it is a classifier.
+    `doc` and `data` are help texts, of the script and of --data. `choose` returns the preset for the values of --preset
+    and --data. The model `generates` "texts" by beam search, "continuations" by sampling, or "nothing".
     """
     parser = OptionParser(description=f"{doc}\nThe options for a trained model: --help --checkpoint")
     add = parser.group("training")
@@ -75,10 +71,7 @@ def example_parser(
 
 
 def parse_example(parser: OptionParser) -> Any:
-    """Return the parsed options of `parse_training_arguments`, after further checks.
-
-    Raises OptionError for options that can't be combined, and InputError for a value that can't be used.
-    """
+    """Return the parsed options of `parse_training_arguments`, after further checks."""
     arguments = parse_training_arguments(parser)
     check_equal_options({name: plain(value) for name, value in vars(arguments).items() if name in parser.defaults})
     if "beam" in arguments:
@@ -100,8 +93,7 @@ def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | No
     """Return the parsed options. With --resume, they are the saved options of the run, and `out` is the run's folder.
 
     The result has three more attributes: `given` contains the names of the options on the command line, `options`
-    contains the options that a new run saves, and `typed` is a command line with `options`. Raises InputError if the
-    run can't be resumed, and OptionError for an option that can't be used.
+    contains the options that a new run saves, and `typed` is a command line with `options`.
     """
     typed = vars(parser.parse_args(arguments))
     values = dict(parser.defaults)
@@ -149,13 +141,8 @@ def example_run(
 ) -> Iterator["ExampleRun"]:
     """Yield the run of an example, in a new folder or in that of --resume.
 
-    Args:
-        arguments: the result of `parse_example`.
-        data: the loaded data set, which config.json describes.
-        trained: the class of the trained models.
-        tasks: the name of the task, and further tasks that the model of --init may have been trained for.
-        named: the names of the data sets for which the presets were made.
-        options: options of `trained.load` for the model of --init.
+    `tasks` are the name of the task, and further tasks for which the model of --init may have been trained; `options`
+    are those of `trained.load` for this model. `named` are the data sets for which the presets were made.
     """
     start = time.perf_counter()
     keep_freed_memory()
@@ -171,13 +158,9 @@ def example_run(
 class ExampleRun:
     """A run of an example. Under mpirun, all processes train each model together, and the first one does the rest.
 
-    Attributes:
-        arguments, folder: the result of `parse_example`, and the folder of the run.
-        first: whether this is the first process.
-        teacher, init: the models of --teacher and --init, or None.
-        reported: whether the presets were made for the data set. Otherwise, training is `bounded` (see `train_model`),
-            unless options set the number of steps.
-        start, begun: the values of `time.perf_counter` at the start of the run and of its training.
+    `reported` says whether the presets were made for the data set. Otherwise, training is `bounded` (see
+    `train_model`), unless options set the number of steps. `start` and `begun` are the times at which the run and its
+    training began.
     """
 
     arguments: Any
@@ -219,11 +202,8 @@ class ExampleRun:
         test: Callable[[AnyTrained], tuple[Mapping[str, Any], Any]],
         cells: Mapping[str, Task[Any, AnyTrained] | AnyTrained] | None = None,
     ) -> tuple[list[Row], Any]:
-        """Test the result of `fit`, and train and test the other models of a table.
-
-        Args:
-            test: function of a model that returns its figures, and its outputs for the report.
-            cells: the other models, or the tasks that train them, by name.
+        """Test the result of `fit`, and train and test the other models of a table: `cells` are models, or tasks that
+        train them. `test` returns the figures of a model, and its outputs for the report.
 
         Returns a row for each model, with the number of its parameters and, in the table of a new run, the seconds of
         training and testing; and the outputs of `model`.
@@ -249,11 +229,8 @@ class ExampleRun:
 def start_run(arguments: Any, data: Any) -> Iterator[RunFolder]:
     """Yield the folder of the run to resume (--resume), or a new run folder, runs/PROGRAM without --out.
 
-    The config.json of a new folder contains the options and a description of `data`, a data set with a method `summary`
-    and an attribute `notes`.
-
-    Raises InputError if the folder can't be used. If the run can be resumed after a KeyboardInterrupt, the message of
-    the exception says how.
+    The config.json of a new folder contains the options and a description of `data`. If the run can be resumed after a
+    KeyboardInterrupt, the message of the exception says how.
     """
     program = _program()
     started = sys.argv[0] if sys.argv[0].startswith("handloom ") else f"python examples/{program}"

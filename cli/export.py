@@ -17,14 +17,8 @@ SEARCH = Strategy(beam=5, alpha=1.0, length_norm="power", early_stopping=False)
 
 
 def export(source: str | Path, folder: str | Path) -> str:
-    """Save a trained model as a folder for Hugging Face `transformers`. See `models.pretrained.save`.
-
-    Args:
-        source: a run folder, or the name of a model that comes with handloom.
-        folder: the folder to write to; it must be new or empty.
-
-    Returns a line that describes the folder. Raises InputError, before anything is written, if `source` is not a
-    trained model, the model has no equivalent in `transformers`, or the folder contains files.
+    """Save a run's model, or one that comes with handloom, as a new folder for `transformers`, and return a line that
+    describes it. An error is raised before anything is written.
     """
     folder = Path(folder)
     part = folder / temporary_name("export")  # an export that was interrupted leaves only this folder

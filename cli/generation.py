@@ -47,8 +47,7 @@ def add_generation_options(parser: OptionParser, *, translates: bool = True, tra
     """Add the options for generation.
 
     With `translates`, the default is beam search, and --sample selects sampling. Otherwise the model continues texts:
-    the default is sampling, and --beam selects beam search. With `trains`, the options apply to the samples at the end
-    of training: --nbest and, for a model that continues texts, the options of beam search are left out.
+    the default is sampling, and --beam selects beam search. With `trains`, they apply to the samples after training.
     """
     add = parser.group("generating")
     beam, temperature = (5, 1.0) if translates else (1, 0.7)

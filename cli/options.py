@@ -15,11 +15,7 @@ _RESUME = "continue the run in the folder RUN from its last save, with its saved
 
 class OptionParser(Parser):
     """A parser that distinguishes typed values from defaults: `parse_args` returns only the options of a `group` that
-    are on the command line.
-
-    Attributes:
-        defaults: dictionary from the name of each option of a group to its default.
-        resumable: names of the options that can be changed when a run is resumed.
+    are on the command line, and `defaults` has the others. `resumable` are those that can be given with --resume.
     """
 
     def __init__(self, **options: Any):
@@ -50,9 +46,8 @@ class OptionParser(Parser):
         return super().format_help()
 
     def stored(self, options: Mapping[str, Any], origin: str) -> dict[str, Any]:
-        """Return the options that config.json records for a run, parsed like a command line.
-
-        Unknown options are left out. Raises InputError for an invalid value; the message calls the file `origin`.
+        """Return the options that config.json records for a run, parsed like a command line. Unknown ones are left out;
+        an error calls the file `origin`.
         """
         kept = {name: value for name, value in options.items() if name in self._options}
         try:

@@ -26,10 +26,8 @@ _COLUMNS = {
 
 
 def summary(run: RunFolder) -> dict[str, Any]:
-    """Summarise the log of a run.
-
-    The summary has the number of updates, the last training loss, the validation of the saved model (loss, accuracy,
-    step), and median tokens/s. A run that saved no model has the values of its lowest validation loss.
+    """Summarise the log of a run: the number of updates, the last training loss, the validation of the saved model
+    (loss, accuracy, step), or else that with the lowest loss, and median tokens/s.
     """
     rows = run.metrics()
     trained = [row for row in rows if row.get("loss") is not None]
@@ -56,8 +54,7 @@ def compare(folders: Sequence[str | Path]) -> tuple[str, dict[str, tuple[list[fl
     """Return a Markdown table with a row for each run, and plot the validation losses of the runs over the steps.
 
     A run whose weights were averaged at the end has a second entry for the average. Each option that all runs have and
-    in which they differ has a column, and so have their data and handloom's code if these differ. A run without logged
-    steps is left out, with a message. Raises InputError for a folder that is not a run, or if no run is left.
+    in which they differ has a column, and so have their data and handloom's code if these differ.
     """
     opened = [RunFolder.open(folder) for folder in folders]
     runs = [run for run in opened if run.metrics()]

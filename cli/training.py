@@ -83,8 +83,7 @@ def option_of(name: str) -> str:
 
 def preset_of(arguments: Any, preset: AnyPreset) -> AnyPreset:
     """Return the preset with the changes of --set, of --positions if the program has that option, and of the flags.
-
-    Raises InputError for an invalid change, and for a change that has no effect with the other options.
+    A change that has no effect with the other options is an error.
     """
     own = {"positions": arguments.positions} if getattr(arguments, "positions", None) else {}
     made = changed(preset, [*arguments.set, *(f"{name}={value}" for name, value in own.items())])
@@ -143,11 +142,7 @@ def _idle(arguments: Any, made: Preset) -> Iterator[tuple[str, bool, str]]:
 
 
 def changed(preset: AnyPreset, values: Sequence[str]) -> AnyPreset:
-    """Return a copy of `preset` with the changes `values`, each in the form NAME=VALUE.
-    The value "none" means None, if the field allows None.
-
-    Raises InputError for an unknown name, a name given twice, or a value that the field does not allow.
-    """
+    """Return a copy of `preset` with the changes `values`, each in the form NAME=VALUE; "none" means None."""
     kinds = field_kinds(type(preset))
     made: dict[str, Any] = {}
     for given in values:

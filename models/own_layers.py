@@ -37,12 +37,10 @@ def own_layers(
     model: nn.Module, leave_out: Collection[str] = (), hooks: bool = True, cached: Collection[str] = ()
 ) -> list[str]:
     """Return a description such as "decoder.layers.0.linear1 (LoRA)" of each module of a model that is of another class
-    than handloom's, or replaces methods or has hooks, so that its weights do not determine what it computes.
+    than handloom's, or replaces methods or, if they count, has hooks: its weights do not determine what it computes.
 
-    Args:
-        leave_out: the first part of the names of modules, and names of the model's methods, that are not looked at.
-        hooks: whether a forward hook counts.
-        cached: "position_wise", "cached_step" or both: layers that have this attribute are left out.
+    `leave_out` are first parts of the names of modules, and names of the model's methods, that are not looked at.
+    Layers that have an attribute in `cached`, "position_wise" or "cached_step", are left out, too.
     """
     found = []
     inside: tuple[str, ...] = ()  # the layers that are left out, with a dot behind

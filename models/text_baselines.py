@@ -48,13 +48,7 @@ class Bags(NamedTuple):
 
 
 class Vocabulary:
-    """The words and pairs of neighbouring words that occur in at least `least` of the training texts.
-
-    Args:
-        texts: the training texts.
-        pairs: whether to count pairs of neighbouring words too.
-        least: minimum number of training texts in which a feature must occur.
-    """
+    """The words, and with `pairs` the pairs of neighbouring words, that occur in at least `least` training texts."""
 
     def __init__(self, texts: Sequence[str], *, pairs: bool = True, least: int = 1):
         self.pairs = pairs
@@ -94,11 +88,7 @@ class Vocabulary:
 class NaiveBayes:
     """Multinomial naive Bayes on words and pairs: log P(class) + sum of count * log P(feature | class).
 
-    Args:
-        texts, labels: the training data; labels are integers from 0 to classes - 1.
-        classes: number of classes.
-
-    `alpha` is added to each count; set this attribute, or call `choose` to select a value.
+    Labels are integers from 0 to classes - 1. `alpha` is added to each count; `choose` selects a value.
     Source: Manning, Raghavan and Schütze 2008, "Introduction to Information Retrieval", section 13.2.
     """
 
@@ -131,11 +121,7 @@ class NaiveBayes:
 class TfIdfRegression:
     """Logistic regression on the TF-IDF of words and pairs of words, trained by AdaGrad with batches of 64 texts.
 
-    Args:
-        texts, labels: the training data; labels are integers from 0 to classes - 1.
-        classes: number of classes.
-        valid: held-out (texts, labels), on which the number of epochs, up to `EPOCHS`, is chosen.
-
+    Labels are integers from 0 to classes - 1. The number of epochs is chosen on `valid`, held-out (texts, labels).
     Source of the updates: Duchi, Hazan and Singer 2011, "Adaptive subgradient methods", JMLR 12, figure 1.
     """
 

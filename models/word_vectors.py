@@ -18,10 +18,6 @@ def word_vectors(texts: Sequence[np.ndarray], vocab_size: int, size: int, seed: 
     Source of the vectors: Levy and Goldberg 2014, "Neural word embedding as implicit matrix factorization", section 5;
     of the power: Levy et al. 2015, "Improving distributional similarity with lessons learned from word embeddings",
     section 3.2; of the approximation: Halko et al. 2011, arXiv 0909.4061, algorithms 4.4 and 5.3.
-
-    Args:
-        texts: ids of the words of each text.
-        vocab_size: number of words, at least `size`.
     """
     generator = np.random.default_rng(seed)
     matrix = _mutual_information(texts, vocab_size)

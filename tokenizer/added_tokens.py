@@ -7,23 +7,16 @@ import regex
 
 
 class AddedToken(NamedTuple):
-    """A token that is found in a text before the text is split into words.
-
-    Attributes:
-        id: the token's id.
-        content: the token's text.
-        special: whether the token is omitted from decoded text if `skip_special_tokens` is true.
-    """
+    """A token that is found in a text before the text is split into words."""
 
     id: int
     content: str
-    special: bool = True
+    special: bool = True  # omitted from decoded text if `skip_special_tokens` is true
 
 
 class AddedTokenSplitter:
-    """A splitter that finds added tokens in a text. At each position it finds the longest added token. If
-    `split_special_tokens` is true, a special token that it finds stays text. `expression` is the compiled regular
-    expression by which they are found.
+    """A splitter that finds added tokens in a text by an `expression`, at each position the longest. If
+    `split_special_tokens` is true, a special token that it finds stays text.
     """
 
     def __init__(self, tokens: Iterable[AddedToken], *, split_special_tokens: bool = False) -> None:

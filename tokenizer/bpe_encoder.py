@@ -17,12 +17,8 @@ _GONE = -2  # merged into the token before it
 
 
 class BPEEncoder:
-    """An encoder that turns the bytes of one word into ids.
-
-    Args:
-        pairs: the pairs of ids in the order in which they were learned.
-        merged: the id of the token that replaces each pair.
-        byte_ids: the id of each byte.
+    """An encoder that turns the bytes of one word into ids. Each of the `pairs` of ids, in the order in which they were
+    learned, is replaced by the id in `merged`.
     """
 
     def __init__(self, pairs: Sequence[Pair], merged: Sequence[int], byte_ids: Sequence[int]) -> None:

@@ -12,12 +12,8 @@ from .word_counts import count_words
 
 @dataclass(frozen=True)
 class Compression:
-    """The compression of a text with one vocabulary size.
-
-    Attributes:
-        vocab_size: number of tokens.
-        bytes_per_token: average number of UTF-8 bytes per token.
-        tokens_per_word: average number of tokens per word, as split by the pre-tokenizer.
+    """The compression of a text with one vocabulary size: the mean numbers of UTF-8 bytes per token, and of tokens per
+    word, as split by the pre-tokenizer.
     """
 
     vocab_size: int

@@ -21,14 +21,9 @@ class TextEncoder:
     """An encoder that splits texts at blanks and looks up the chunks in a cache, which is faster than splitting texts
     into words.
 
-    As in `word_counts`, words begin at blanks that don't follow white space. For a text with other blanks, with an
-    added token, or to be normalised, `encode_quickly` returns None. Only chunks that are not in the cache are split.
-
-    Args:
-        encode_word: function that returns the ids of a word, given as bytes.
-        split: splits a text into words.
-        added: a compiled regular expression that finds the added tokens.
-        normalize: whether texts are normalised, so that a chunk which is not normalised needs care.
+    As in `word_counts`, words begin at blanks that don't follow white space. For a text with other blanks, with a token
+    that the expression `added` finds, or to be normalised, `encode_quickly` returns None. Only chunks that are not in
+    the cache are split. `encode_word` returns the ids of the bytes of a word.
     """
 
     def __init__(

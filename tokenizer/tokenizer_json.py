@@ -40,9 +40,7 @@ def bpe_to_json(bpe: Any) -> dict[str, Any]:
 
 
 def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `BPETokenizer` from the content of a `tokenizer.json`. Raises InputError if the file is
-    damaged, or needs a feature that this byte-level BPE does not have.
-    """
+    """Return the arguments of `BPETokenizer` from the content of a `tokenizer.json`."""
     try:
         model, added = data["model"], data.get("added_tokens", [])
         odd = [] if model.get("type", "BPE") == "BPE" else [f"a {model['type']} model"]

@@ -10,18 +10,12 @@ from .base import SPECIAL_TOKENS, Tokenizer, check_special_tokens
 
 
 class VocabularyTokenizer(Tokenizer):
-    """A tokenizer that splits a text into units and looks up each unit in a list.
+    """A tokenizer that splits a text into units and looks up each unit in a list, which begins with the special tokens.
     A unit that is not in the list becomes `unk_id`.
 
     `usual_special_tokens` are the default special tokens of `train`. If `in_order` is true, a trained vocabulary is
     sorted alphabetically, otherwise by descending frequency. `settings` are the names of the other arguments of the
     class, which are attributes and are saved.
-
-    Args:
-        vocabulary: the units by id, beginning with the special tokens.
-        special_tokens: the first units of `vocabulary`.
-
-    Raises InputError if a unit occurs twice, or is not a string.
     """
 
     usual_special_tokens: Sequence[str] = SPECIAL_TOKENS

@@ -11,15 +11,10 @@ from ...nn.module import computes_as
 
 
 class Affine:
-    """Computes x W^T + b for arrays x (rows, in_features).
+    """Computes x W^T + b for arrays x (rows, in_features); W is (out_features, in_features), b may be None.
 
-    W is (out_features, in_features), and b is (out_features,) or None.
-
-    Attributes:
-        weight: W^T, a view of the parameter.
-        copy: the copy of W^T that `pack` makes, or `weight`. For a single row, the view is up to five times as fast.
-        blocks, multiply: the weights in blocks, and the function that multiplies them; None unless `fast.affine` has
-            packed the weights.
+    `copy` is the copy of W^T that `pack` makes, or `weight`, which is a view of the parameter and for a single row up
+    to five times as fast. `blocks` and `multiply` are set when `fast.affine` has packed the weights.
     """
 
     blocks: Any = None

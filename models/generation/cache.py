@@ -19,10 +19,6 @@ INITIAL_CAPACITY = 64  # nodes
 class TreeCache:
     """The keys and values of every self-attention layer, for sentences with `width` sequences each.
 
-    Args:
-        layers, sentences, heads, head_dim: sizes.
-        dtype, xp: the dtype of the arrays and their module, numpy or cupy.
-
     Attributes:
         keys, values: one array (sentences or more, heads, capacity, head_dim) for each layer.
         length: nodes per sentence.
@@ -128,11 +124,8 @@ class TreeCache:
 
 
 def keep_rows(arrays: list[Any], rows: np.ndarray, length: int) -> list[Any]:
-    """Select the rows `rows`, in this order, from arrays (n, heads, capacity, head_dim).
-    Only the first `length` nodes are copied.
-
-    If an array has enough rows, it is reused and can have more rows than selected. Rows whose index does not change are
-    not copied.
+    """Select the rows `rows`, in this order, from arrays (n, heads, capacity, head_dim). Only the first `length` nodes
+    are copied, of rows whose index changes. An array with enough rows is reused, and can have more than selected.
     """
     if not arrays:
         return arrays

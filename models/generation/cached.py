@@ -22,16 +22,10 @@ from .raw_layers import OwnLayer, RawAttention, RawDecoder, attend
 class CachedState:
     """A DecodingState for a stack of Transformer layers, with or without cross-attention to an encoder output.
 
-    Args:
-        decoder: the decoder's layers as plain arrays; several states can share a decoder.
-        rows, positions, suggested_lengths: see DecodingState.
-        memory: the encoder output (rows, source_length, d_model), for a decoder with cross-attention.
-        memory_lengths: number of source tokens of each row without padding, (rows,) host integers.
-        source: (rows, source_length) ids, for a copying model.
-        keep_attention: whether to keep the cross-attention weights of the last step.
-
-    Attributes:
-        cross_attentions: with keep_attention, for each layer, weights (rows, heads, new, source_length).
+    Several states can share a decoder. `memory` is the encoder output (rows, source_length, d_model), `memory_lengths`
+    (rows,) are the numbers of its tokens without padding, and `source` (rows, source_length) are the ids for a copying
+    model. With `keep_attention`, `cross_attentions` holds the weights (rows, heads, new, source_length) of each layer
+    in the last step.
     """
 
     def __init__(

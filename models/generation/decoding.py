@@ -61,12 +61,8 @@ class DecodingState(Protocol):
 class Uncached:
     """A DecodingState that recomputes every sequence from its start at each step: slow and simple.
 
-    It is used for models without a cache, and tests compare cached states with it.
-
-    Args:
-        logits: function that returns the logits (rows, vocab_size) of the next token. Its arguments are ids (rows,
-            length) and `origin` (rows,), the row in which each sequence began.
-        rows, positions, suggested_lengths: see DecodingState.
+    It is used for models without a cache, and tests compare cached states with it. `logits` is a function of ids (rows,
+    length) and of the row in which each sequence began, which returns the logits (rows, vocab_size) of the next token.
     """
 
     def __init__(

@@ -62,9 +62,7 @@ def quick_parts(decoder: "RawDecoder") -> tuple[Any, Any, Any]:
 def cacheable(
     model: Module, leave_out: Collection[str] = (), cached: Collection[str] = ("position_wise", "cached_step")
 ) -> bool:
-    """Return whether a model's layers are handloom's, or say how they are cached; if not, warn that it takes longer.
-    `leave_out` and `cached` are arguments of `own_layers`.
-    """
+    """Return whether a model's layers are handloom's, or say how they are cached; if not, warn. See `own_layers`."""
     own = own_layers(model, leave_out, cached=cached)
     if own:
         more = f", and {len(own) - 1} more" if len(own) > 1 else ""
@@ -140,9 +138,7 @@ class RawAttention:
         self.position_scores = attention.position_scores
 
     def split(self, x: Any, sentences: int, *heads: int) -> list[Any]:
-        """Split (rows * new, features) into parts (sentences, heads, width or new, head_dim).
-        The number of heads can differ between the parts.
-        """
+        """Split (rows * new, features) into parts (sentences, heads, width or new, head_dim) of these heads each."""
         tokens, count = len(x) // max(sentences, 1), x.shape[1] // self.head_dim
         x = x.reshape(sentences, tokens, count, self.head_dim).transpose(0, 2, 1, 3)
         return [x[:, sum(heads[:part]) : sum(heads[: part + 1])] for part in range(len(heads))]
@@ -222,15 +218,10 @@ class OwnLayer:
 class RawDecoder:
     """A model's embedding, decoder layers and output layer as plain arrays, for generation.
 
-    Args:
-        embed: function that maps ids (rows, new) and the position of the first id to vectors (rows, new, d_model).
-        layers: TransformerDecoderLayers, or TransformerEncoderLayers with a causal mask, or layers with a method
-            `cached_step` (see docs/generation.md).
-        norm: the norm after the last layer, if there is one.
-        output: the layer that computes logits.
-        packed: copy the weights into the memory layout that is fastest for few rows. The copy needs as much memory as
-            the weights, and the parameters must not change afterwards.
-        copying: for a copying model, the layer of its gate and the id that is never copied; see `models.copying`.
+    `embed` maps ids (rows, new) and the position of the first id to vectors (rows, new, d_model). A layer may have a
+    method `cached_step` (see docs/generation.md). `packed` copies the weights into the memory layout that is fastest
+    for few rows; the parameters must not change afterwards. `copying` are the layer of a copying model's gate and the
+    id that is never copied; see `models.copying`.
     """
 
     def __init__(

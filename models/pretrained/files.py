@@ -39,9 +39,7 @@ class Stored(NamedTuple):
 
 
 def find_folder(folder_or_name: str | Path, revision: str | None = None) -> Path:
-    """Return a local folder, or a folder with the files of a Hugging Face Hub repository. Files that are not in the
-    cache are downloaded. Raises InputError if there is neither a folder nor a repository of this name.
-    """
+    """Return a local folder, or a folder with the files of a Hub repository, which are downloaded if necessary."""
     folder, name = Path(folder_or_name), str(folder_or_name)
     if os.path.isdir(folder):
         if revision is not None:
@@ -64,9 +62,7 @@ def find_folder(folder_or_name: str | Path, revision: str | None = None) -> Path
 
 
 def read_object(path: Path, *, missing: str = "") -> dict[str, Any]:
-    """Read the JSON object in a file. If the file does not exist, return {}, or raise InputError with the message
-    `missing` if it is given. Raises InputError if the file does not contain a JSON object.
-    """
+    """Read the JSON object in a file, or {} if there is no file. A message `missing` then becomes an InputError."""
     if not path.exists():
         if missing:
             raise InputError(missing)
@@ -75,9 +71,7 @@ def read_object(path: Path, *, missing: str = "") -> dict[str, Any]:
 
 
 def find_tensors(folder: Path) -> dict[str, Stored]:
-    """Return the tensors of a folder by name, from the headers of its safetensors files. Raises InputError if there are
-    no tensors, if a file is missing or damaged, or if the weights are pickled.
-    """
+    """Return the tensors of a folder by name, from the headers of its safetensors files."""
     if (folder / WEIGHTS).is_file():  # as in transformers, the single file has priority
         return _header(folder / WEIGHTS)
     if (folder / INDEX).is_file():

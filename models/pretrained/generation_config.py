@@ -35,9 +35,7 @@ ABSENT_IN_SAMPLING: dict[str, Any] = {
 
 
 def strategy_of(folder: Path, config: dict[str, Any], vocab_size: int) -> Strategy:
-    """Return the Strategy in generation_config.json, or in config.json if there is no generation_config.json. The
-    default is greedy search. Raises InputError for an option that handloom does not have, or an invalid value.
-    """
+    """Return the Strategy in generation_config.json, or else in config.json. The default is greedy search."""
     path = folder / FILE
     found = read_object(path)
     path, found = (path, found) if found else (folder / "config.json", config)
@@ -100,9 +98,7 @@ def _tokens(name: str, found: Any) -> list[int]:
 
 
 def generation_config(strategy: Strategy | None, ids: dict[str, int | None], max_length: int) -> dict[str, Any]:
-    """Return the content of a generation_config.json. `ids` contains bos_token_id and similar entries; `max_length` is
-    the model's maximum length. Raises InputError for a strategy that `transformers` does not support.
-    """
+    """Return the content of a generation_config.json. `ids` contains bos_token_id and similar entries."""
     said: dict[str, Any] = {name: number for name, number in ids.items() if number is not None}
     if strategy is None:
         return {**said, "max_length": max_length}

@@ -15,23 +15,17 @@ from . import generation_config
 
 @dataclass(frozen=True)
 class Entry:
-    """A parameter of handloom, and the corresponding tensors in a file of `transformers`.
+    """A parameter of handloom, by its name, and the names and shapes of the tensors in a file of `transformers`.
 
-    Attributes:
-        own: the parameter's name in handloom's state dict.
-        theirs: the tensors' names in the file; several tensors are concatenated along the parameter's first axis.
-        shapes: the tensors' shapes.
-        transposed: whether the tensors are stored as (in_features, out_features).
-        aliases: other names under which a copy of the tensor may be stored.
-        optional: whether the tensor may be missing; the parameter is then set to zero.
+    Several tensors are concatenated along the parameter's first axis.
     """
 
     own: str
     theirs: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
-    transposed: bool = False
-    aliases: tuple[str, ...] = ()
-    optional: bool = False
+    transposed: bool = False  # stored as (in_features, out_features)
+    aliases: tuple[str, ...] = ()  # other names under which a copy may be stored
+    optional: bool = False  # if it is missing, the parameter is set to zero
 
     def read(self, tensors: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
         """Read the parameter, of shape `shape`, from the tensors."""
@@ -153,8 +147,8 @@ def refuse(config: dict[str, Any], **expected: Any) -> None:
 
 
 def needs(config: Any, architecture: str, problems: dict[str, bool], **fields: Any) -> None:
-    """Raise InputError if a model can't be saved as `architecture`, with a list of the problems. Fields of the
-    configuration must have the values `fields`. `problems` maps further problems to whether they exist.
+    """Raise InputError if a model can't be saved as `architecture`: fields of the configuration must have the values
+    `fields`, and `problems` maps further problems to whether they exist.
     """
     found = [f"{name} is {getattr(config, name)!r}; only {value!r} can be saved" for name, value in fields.items()
              if getattr(config, name) != value]  # fmt: skip

@@ -147,8 +147,7 @@ def save_tokenizer(
     """Write the tokenizer files of `transformers`, and remove those of an older tokenizer.
 
     The saved tokenizer adds <bos> before a text if `begins` is true and <eos> after it if `ends` is true, or if the
-    tokenizer already adds them. Raises InputError for tokenizers of characters or words, which `transformers` does not
-    have.
+    tokenizer already adds them.
     """
     said: dict[str, Any] = {"model_max_length": max_length}
     said |= {f"{role}_token": name for role, name in role_names(tokenizer).items()}

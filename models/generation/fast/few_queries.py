@@ -82,10 +82,8 @@ def attention(arguments, part):
 
 
 def attend(q: np.ndarray, keys: np.ndarray, values: np.ndarray, bias: np.ndarray | None) -> np.ndarray | None:
-    """Return the results of `raw_layers.attend` for the same arguments.
-    The result of a query that may not attend to any key is zero.
-
-    Return None if there are many queries. The arrays are float32, and keys and values have the cache's memory layout.
+    """Return the results of `raw_layers.attend` for the same arguments, or None if there are many queries.
+    The arrays are float32, and keys and values have the cache's memory layout.
     """
     (sentences, heads, queries, head_dim), (_, kv_heads, length, _) = q.shape, keys.shape
     if queries > MAX_QUERIES:

@@ -117,14 +117,8 @@ def linear(arguments, part):
 def multiply(x: np.ndarray, blocks: np.ndarray, bias: np.ndarray, y: np.ndarray, relu: bool = False) -> None:
     """Compute y = x @ W^T + bias, or y = ReLU(x @ W^T + bias), with W^T cut into blocks.
 
-    Args:
-        x: (rows, inner), contiguous.
-        blocks: W^T as (number, inner, WIDTH), contiguous: blocks of WIDTH columns, of which the last block is padded.
-            Reading is fastest if they begin at a multiple of 64 bytes.
-        bias: (columns,), contiguous.
-        y: (rows, columns), with contiguous rows.
-
-    All are float32. The caller must check these conditions, because this function passes only addresses.
+    The arrays are x (rows, inner), W^T as blocks of WIDTH columns (number, inner, WIDTH), of which the last one is
+    padded, bias (columns,) and y (rows, columns). All must be float32 with contiguous rows; only addresses are passed.
     """
     places = x.ctypes.data, blocks.ctypes.data, bias.ctypes.data, y.ctypes.data
     run(linear, *x.shape, len(blocks), y.shape[1], y.strides[0] // FLOAT, *places, relu, False)

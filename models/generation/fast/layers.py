@@ -73,11 +73,7 @@ def remember(arguments, part):
 
 
 class Layers:
-    """The layers of a decoder as a table of jobs, for one DecodingState.
-
-    Args:
-        decoder: a decoder that `supported` accepts.
-    """
+    """The layers of a decoder that `supported` accepts as a table of jobs, for one DecodingState."""
 
     def __init__(self, decoder: Any):
         self.decoder, self.rows = decoder, 0
@@ -87,13 +83,10 @@ class Layers:
     def __call__(
         self, x: np.ndarray, cache: TreeCache, cross: Sequence[tuple[Any, Any]], bias: Any, cross_bias: Any
     ) -> np.ndarray:
-        """Return the output (rows, d_model) of the last layer for one new token of each sequence.
+        """Return the output (rows, d_model) of the last layer for the embeddings x of one new token of each sequence.
 
-        Args:
-            x: (rows, d_model), the embeddings of the tokens.
-            cache: the cache of self-attention, which already contains the new nodes.
-            cross: for each layer with cross-attention, keys and values (sentences or more, heads, length, head_dim).
-            bias, cross_bias: the bias of the scores, or None; see `raw_layers.attend`.
+        The cache already contains the new nodes. `cross` are keys and values (sentences or more, heads, length,
+        head_dim) of each layer with cross-attention; for the biases see `raw_layers.attend`.
         """
         rows = len(x)
         if rows > self.rows:

@@ -41,11 +41,8 @@ _SMALLEST = np.float32(1e-15)  # smaller units and lengths could underflow when 
 
 
 class Screen:
-    """An output layer x W^T + b that computes only the logits that can be the largest.
-
-    Args:
-        weight: (vocabulary, features) float32, contiguous; not copied, and must not change.
-        bias: (vocabulary,) float32, contiguous.
+    """An output layer x W^T + b that computes only the logits that can be the largest. W (vocabulary, features) and b
+    (vocabulary,), contiguous float32 arrays, are not copied, and must not change.
     """
 
     def __init__(self, weight: np.ndarray, bias: np.ndarray):

@@ -282,11 +282,8 @@ def run(function: Callable[[], Any], *arguments: int) -> None:
 
 
 def run_all(functions: np.ndarray, arguments: np.ndarray) -> None:
-    """Compute jobs one after the other, without returning to Python between them.
-
-    Args:
-        functions: int64 (number,), the address of each compiled `job`.
-        arguments: int64 (number, width), a row of integers and addresses for each job, padded.
+    """Compute jobs one after the other, without returning to Python: `functions` (number,) are addresses of compiled
+    jobs, `arguments` (number, width) their integers and addresses, padded; all are int64.
     """
     _found().run(functions, arguments, get_num_threads() - 1)
 

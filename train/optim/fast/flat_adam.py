@@ -32,20 +32,9 @@ def _rounded(size: int) -> int:
 class FlatAdam:
     """Adam or AdamW over all parameters in three kernels. A parameter without a gradient has the gradient 0.
 
-    Attributes:
-        gradient: flat array in the dtype of the passes: the sum that `backward` has accumulated since the last step.
-        settings: (2,) float32 on the device, learning rate and average; see `step`.
-
-    Args:
-        parameters: the float32 parameters to update, all on one device. Their `data` become views of one array.
-        half: whether to train in fp16: within `passes` the parameters hold float16 copies.
-        constants: further float32 tensors of the model that the passes need in float16.
-        betas, eps: see `Adam`.
-        weight_decay: weight decay of matrices, see `Optimizer`.
-        loss_scale: the initial loss scale; 1 without `half`.
-        interval, least: number of good steps before the scale doubles, and the minimum of the scale.
-
-    Raises ValueError without parameters, and for parameters that are not float32 or not on one device.
+    The `data` of the parameters become views of one array. With `half`, the passes use float16 copies of them and of
+    the `constants`, a loss scale that doubles after `interval` good steps, and its minimum `least`. `gradient` is the
+    sum that `backward` has accumulated since the last step, `settings` (2,) the learning rate and average of `step`.
     """
 
     def __init__(
@@ -98,10 +87,7 @@ class FlatAdam:
         return holding(self._halves)
 
     def backward(self, loss: Tensor, share: Any = 1.0) -> None:
-        """Add the gradient of `share` times the loss, multiplied by the loss scale, to `gradient`.
-
-        `share` is a number, or an array with one.
-        """
+        """Add the gradient of `share`, a number or 0-d array, times the loss and the loss scale to `gradient`."""
         share = share.astype(np.float32, copy=False).reshape(loss.shape) if is_array(share) else np.float32(share)
         start = self.xp.empty(loss.shape, np.float32)
         with np.errstate(over="ignore", invalid="ignore"):  # overflows are expected: the loss scale handles them
@@ -115,11 +101,7 @@ class FlatAdam:
 
     def step(self, lr: float, *, average: float = 1.0, max_norm: float | None = None) -> None:
         """Update all parameters from the gradient and set it to zero; skip the update if the gradient overflowed.
-
-        Args:
-            lr: learning rate.
-            average: factor of the gradient, in addition to 1 / loss scale.
-            max_norm: bound on the gradient's norm.
+        `average` is a factor of the gradient, in addition to 1 / loss scale.
         """
         self.settings[...] = self.xp.asarray(np.array([lr, average], np.float32))
         self.apply(max_norm)
