@@ -4,7 +4,7 @@ Importing this package registers the quick implementations.
 """
 
 from .. import quick
-from . import compiled, compiled_ops, embedding, heads, loss, mkl, products
+from . import compiled, compiled_ops, embedding, heads, loss, mkl, products, recurrence
 
 
 @quick.replaces(quick.libraries)

@@ -4,7 +4,7 @@ The base classes define the products, threads and formulas; loops.py contains th
 large float32 arrays if Numba is installed (the extra `fast`). docs/log.md lists their speedups.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,12 +12,14 @@ from ..ops.attention import attention_plain
 from ..ops.linear import linear_activation_plain
 from ..ops.linear_cross_entropy import linear_cross_entropy_plain
 from ..ops.normalization import LayerNorm, residual_layer_norm_plain
+from ..ops.recurrence import lstm_step, recurrence_plain
 from ..ops.registry import all_of, implements
 from .attention import StandardAttention, standard
 from .compiled import loops, unsupported_reason
 from .linear import LinearReLUOnCPU, only_relu
 from .linear_cross_entropy import LinearCrossEntropyOnCPU
 from .normalization import LayerNormOnCPU, Normalization, ResidualLayerNormOnCPU
+from .recurrence import RecurrenceOnCPU
 
 
 class CompiledNormalization(Normalization):
@@ -95,3 +97,30 @@ class StandardAttentionCompiled(StandardAttention):
 def columns(x: Any) -> Any:
     """Reshape (batch, keys, heads, queries) to (batch, keys, heads * queries). For None, return None."""
     return None if x is None else x.reshape(*x.shape[:2], x.shape[2] * x.shape[3])
+
+
+def lstm_forward(own, bias, x, out, t, h, c):
+    c_next = np.empty_like(c)
+    loops().lstm_scale(own, bias, x, t)
+    np.tanh(own, out=own)  # by NumPy, whose loop has a quicker tanh than Numba's
+    loops().lstm(own, c, c_next)
+    np.multiply(own[:, -c.shape[1] :], np.tanh(c_next), out=out[:, t])
+    return (c_next,), (own, c, c_next)
+
+
+def lstm_backward(dx, d_own, t, dh, dc, gates, c, c_next):
+    before = np.empty_like(c)
+    loops().lstm_backward(dx, t, dh, dc, gates, c, np.tanh(c_next), before)
+    return [0, before]
+
+
+def is_lstm(arrays: list[Any], options: dict[str, Any]) -> str | None:
+    """Condition: the step is that of an LSTM."""
+    return None if options["step"] is lstm_step else "only the LSTM's rules are compiled"
+
+
+@implements(recurrence_plain, "compiled", all_of(is_lstm, unsupported_reason))
+class LSTMCompiled(RecurrenceOnCPU):
+    """An LSTM with three passes over a position's gates forward, and one backward."""
+
+    rules: ClassVar[Any] = {lstm_step: (lstm_forward, lstm_backward)}

@@ -20,7 +20,7 @@ except ModuleNotFoundError:  # this module can be imported and read, and no impl
     njit = None
 
 _F = np.float32
-_ZERO, _ONE = _F(0), _F(1)
+_ZERO, _HALF, _ONE = _F(0), _F(0.5), _F(1)
 
 
 def _compiled(**options: Any) -> Callable[[Any], Any]:
@@ -336,6 +336,48 @@ def attention_backward(d_scores, weights, mask, dots, scale, unscaled):
                 if unscaled is not None:
                     unscaled[i, k, c] = t
                 d_scores[i, k, c] = t * scale
+
+
+# -- LSTM --------------------------------------------------------------------------------------------------------------
+
+
+@fused
+def lstm_scale(a, bias, x, t):
+    """Add the bias and x[:, t] to a = W h (rows, 4 features), and halve all but g: s(y) = tanh(y / 2) / 2 + 1 / 2."""
+    features = a.shape[1] // 4
+    for row in range(len(a)):
+        for j in range(a.shape[1]):
+            a[row, j] = (a[row, j] + bias[j] + x[row, t, j]) * (_ONE if 2 * features <= j < 3 * features else _HALF)
+
+
+@fused
+def lstm(gates, c, c_next):
+    """Make i, f, g and o of the tanh of `lstm_scale`, in place, and c_next = f c + i g."""
+    features = c.shape[1]
+    for row in range(len(c)):
+        i, f, g, o = gates[row].reshape(4, features)
+        for j in range(features):
+            i[j] = i[j] * _HALF + _HALF
+            f[j] = f[j] * _HALF + _HALF
+            o[j] = o[j] * _HALF + _HALF
+            c_next[row, j] = f[j] * c[row, j] + i[j] * g[j]
+
+
+@fused
+def lstm_backward(d, t, dh, dc, gates, c, tanh_c, before):
+    """Compute the gradients d[:, t] of the arguments of the gates, and `before` of c, from those of the next state."""
+    features = c.shape[1]
+    for row in range(len(c)):
+        i, f, g, o = gates[row].reshape(4, features)
+        d_i, d_f, d_g, d_o = d[row, t].reshape(4, features)
+        for j in range(features):
+            y = tanh_c[row, j]
+            whole = dc[row, j] + dh[row, j] * o[j] * (_ONE - y) * (_ONE + y)
+            d_i[j] = whole * g[j] * i[j] * (_ONE - i[j])
+            d_f[j] = whole * c[row, j] * f[j] * (_ONE - f[j])
+            d_g[j] = whole * i[j] * (_ONE - g[j]) * (_ONE + g[j])
+            d_o[j] = dh[row, j] * y * o[j] * (_ONE - o[j])
+            before[row, j] = whole * f[j]
 
 
 # -- ReLU and dropout --------------------------------------------------------------------------------------------------
