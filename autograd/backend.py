@@ -94,7 +94,8 @@ def native(array: Array) -> Array:
 
 def device_of(array: Array) -> str:
     """Return "cpu" for a NumPy array, "cuda:N" for a CuPy array on device N."""
-    return "cpu" if isinstance(array, np.ndarray) else f"cuda:{array.device.id}"
+    device = array.device  # of a NumPy array the text "cpu"
+    return device if isinstance(device, str) else f"cuda:{device.id}"
 
 
 def address_of(array: Array) -> int:

@@ -6,17 +6,17 @@ n inputs and the activations of one layer. Its training step takes about a third
 Source: Chen et al. 2016, arXiv 1604.06174.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from .backend import is_array
-from .engine import inner_gradients
+from .engine import Pass
 from .function import Function
 from .ops.registry import is_plain, plain
-from .origin import Leaf, call_numbers, enable_grad, graph_of, is_grad_enabled
+from .origin import Leaf, call_numbers, enable_grad, graph_of, is_grad_enabled, no_grad
 from .random import Draws
 from .row_gradient import as_dense
 from .tensor import Tensor
@@ -49,7 +49,7 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 class Checkpoint(Function):
     """One checkpointed call. Its inputs are the tensors among the arguments, then the leaves that the function uses."""
 
-    wide_start = True  # the function may end with an op for which it is true
+    float16 = "mixed"  # the function may end with an op that computes so
 
     def __init__(self, function, args, kwargs):
         values = (*args, *kwargs.values())
@@ -114,7 +114,7 @@ class Checkpoint(Function):
             for output, gradient in zip(outputs, gradients, strict=True)
             if gradient is not None and output.requires_grad
         ]
-        found = inner_gradients([output for output, _ in used], [g for _, g in used], inner, held)
+        found = _inner_gradients([output for output, _ in used], [g for _, g in used], inner, held)
         # An operand may be a result, whose gradient is never a RowGradient.
         return tuple(g if isinstance(o, Leaf) else as_dense(g) for g, o in zip(found, self.inputs, strict=True))
 
@@ -153,6 +153,23 @@ class Checkpoint(Function):
         super().release()
         self.buffers = []
         self.function, self.values, self.names, self.leaves, self.constants, self.arrays = None, [], [], [], [], []
+
+
+def _inner_gradients(
+    outputs: Sequence[Tensor], gradients: Sequence[Any], own: Sequence[Tensor], held: Sequence[Tensor]
+) -> list[Any]:
+    """Return the gradients of each leaf of the second call (`own`) and of each other leaf (`held`), None for no
+    gradient. The outer pass calls the hooks of `held` with the complete gradients.
+    """
+    work, found = Pass(), []
+    work.start(outputs, gradients, "backward")
+    with no_grad():
+        work.run(retain_graph=False)
+        for index, leaf in enumerate((*own, *held)):
+            origin: Any = leaf.origin
+            collected = work.leaves.get(origin)
+            found.append(None if collected is None else collected.finished(origin.hooks if index < len(own) else {}))
+    return found
 
 
 def _glance(array: Any) -> tuple[Any, Any, Any]:

@@ -6,17 +6,17 @@ the code that all ops share: recording, summing gradients over broadcast axes, a
 dtype.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from .backend import Array, array_module, as_array, device_of, is_array, native
-from .changes import changes, overlap
+from .backend import Array, as_array, is_array, native
+from .changes import changes
+from .operands import apart, explained, holds_tensors, stacked, tell_apart, weaken
 from .origin import Origin, call_numbers, grad_enabled
-from .sums import summed
+from .sums import HALF, unbroadcast, widened
 from .tensor import Tensor
 
 # The active observer, which then runs the forward and backward computation of every call.
@@ -35,28 +35,18 @@ class Function:
     values as `saved`, which are Tensors if the backward pass is recorded, and `kept`. `backward` returns one gradient
     per input, or None for an input without a gradient. The gradient must be a new array, the incoming gradient or a
     view of the incoming gradient, but never a saved array. `backward` must not write into the incoming gradient, which
-    other calls may share. `needs[i]` says whether input i requires a gradient. If the gradient of a float16 input is
-    float32, the base class rounds it.
+    other calls may share. `needs[i]` says whether input i requires a gradient.
     """
 
     #: forward broadcasts its inputs against each other; gradients are summed to each input's shape.
     broadcasts: ClassVar[bool] = False
-    #: The same function of the inputs, composed of small ops; defined by fused ops whose `backward` supports only
-    #: arrays. It saves all its inputs; a backward pass that is recorded differentiates this function instead.
-    composed: Any = None
-    #: `backward` may itself add to the arrays in `collected`, instead of returning gradients that the engine adds to
-    #: them.
-    adds: ClassVar[bool] = False
-    #: If the backward pass starts at a float16 result, the gradient arrives in float32: a loss scale may exceed
-    #: float16's range.
-    wide_start: ClassVar[bool] = False
-    #: The name of this implementation of an op (`ops/registry.py`), and the plain one, if there are several.
-    implementation: ClassVar[str] = ""
-    plain_implementation: ClassVar[Any] = None
+    #: How float16 is computed. "kept": by rules for float16. "widened": the base class gives `forward` and `backward`
+    #: float32 in place of float16, and rounds their results. "mixed": by own rules, with gradients of float32 too. The
+    #: gradient of a float16 result of the last two kinds may arrive in float32, since a loss scale may exceed
+    #: float16's range. Sums have a policy of their own (`sums.py`).
+    float16: ClassVar[str] = "kept"
 
     inputs: Sequence[Origin | None] = ()
-    #: Used with `adds`: each input's gradient from other calls if nothing else refers to it, else None.
-    collected: Sequence[Array | None] = (None,) * 8
     number = -1  # the call's, once it is recorded
     output_count = 1
     hooks: dict[int, dict[int, Any]] | None = None  # output number -> hooks on that tensor's gradient
@@ -65,6 +55,7 @@ class Function:
     _identities: list[int]  # ids of the input arrays, then of the outputs: they tell which one a saved array is
     _original: "Function | None" = None  # the call that this one is a copy of, for a recorded backward pass
     _wanted: Sequence[bool] | None = None  # the inputs whose gradients a pass needs, in the pass's copy of the call
+    _half = False  # whether float16 was widened in this call
     _seen: Any = None  # what the observer recorded about this call
 
     def forward(self, *arrays: Array) -> Any:
@@ -72,6 +63,10 @@ class Function:
 
     def backward(self, *gradients: Any) -> Any:
         raise NotImplementedError(f"{self.name} has no backward rule: define its method backward")
+
+    def recorded_backward(self, *gradients: Any) -> Any:
+        """Return `backward` for Tensors. Ops whose `backward` supports only arrays compute it in another way."""
+        return self.backward(*gradients)
 
     def save(self, *values: Any) -> None:
         """Save inputs and outputs (the same array objects) for the backward rule; other arrays are for `keep`."""
@@ -86,7 +81,9 @@ class Function:
         saved = self._saved
         if saved is None:
             raise self.freed()
-        return saved if self._original is None else tuple(map(self._restore, saved))
+        if self._original is not None:
+            saved = tuple(map(self._restore, saved))
+        return tuple(map(widened, saved)) if self._half else saved
 
     @property
     def needs(self) -> Sequence[bool]:
@@ -133,8 +130,8 @@ class Function:
                 elif isinstance(operand, _PLAIN):
                     numbers += 1
                 else:
-                    if isinstance(operand, list | tuple) and _holds_tensors(operand):
-                        return self(*map(_stacked, operands))
+                    if isinstance(operand, list | tuple) and holds_tensors(operand):
+                        return self(*map(stacked, operands))
                     operand = native(operand) if is_array(operand) else as_array(operand, f"{self.name}: operands")
                     plain += (len(arrays),)
                 arrays.append(operand)
@@ -146,11 +143,14 @@ class Function:
         if record:
             record = grad_enabled.get()
             if len(arrays) > 1 and (arrays[0] is arrays[1] or len(arrays) > 2):
-                _tell_apart(arrays, origins)
+                tell_apart(arrays, origins)
         try:
-            output = self.forward(*arrays) if observer is None else observer.forward(self, arrays)
+            if observer is not None:
+                output = observer.forward(self, arrays)
+            else:
+                output = self.forward(*arrays) if self.float16 != "widened" else self.evaluate(*arrays)
         except (ValueError, TypeError, IndexError) as error:
-            raise _explain(self.name, error, arrays) from error
+            raise explained(self.name, error, arrays) from error
         if record:
             if self.number >= 0:
                 raise RuntimeError(
@@ -162,11 +162,31 @@ class Function:
             self.inputs = origins
             self._identities = [id(arrays[0]), id(arrays[1])] if len(arrays) == 2 else list(map(id, arrays))
         elif plain and grad_enabled.get():  # a later call may be recorded and keep the result
-            output = tuple(_apart(x, arrays) for x in output) if type(output) is tuple else _apart(output, arrays)
+            output = tuple(apart(x, arrays) for x in output) if type(output) is tuple else apart(output, arrays)
         if type(output) is not tuple:
             return self._wrap(output, 0, record)
         self.output_count = len(output)
         return tuple([self._wrap(array, slot, record) for slot, array in enumerate(output)])
+
+    def evaluate(self, *arrays: Any) -> Any:
+        """Return forward(*arrays), computed as `float16` says."""
+        if self.float16 == "widened":
+            for x in arrays:
+                if getattr(x, "dtype", None) == HALF:
+                    return self._widened_forward(arrays)
+        return self.forward(*arrays)
+
+    def _widened_forward(self, arrays: Sequence[Any]) -> Any:
+        wide = list(map(widened, arrays))
+        output = self.forward(*wide)
+        outputs = output if type(output) is tuple else (output,)
+        given = [x if hasattr(x, "dtype") else 0.0 for x in arrays]
+        narrow = np.result_type(*given) == HALF
+        rounded = [y.astype(HALF) if narrow and y.dtype == np.float32 else y for y in outputs]
+        # Inputs and outputs are saved as they are outside this call, and widened again for `backward`.
+        outside = {id(y): x for y, x in zip((*wide, *outputs), (*arrays, *rounded), strict=True)}
+        self._saved, self._half = tuple(outside.get(id(x), x) for x in self._saved or ()), True
+        return tuple(rounded) if type(output) is tuple else rounded[0]
 
     def _copy_kept(self, plain: tuple[int, ...], arrays: list[Any]) -> None:
         """Copy the plain arrays that the backward rule keeps: the caller may fill a buffer again. (Tensors are not
@@ -226,32 +246,23 @@ class Function:
     # -- what the engine calls -------------------------------------------------------------------------------------
 
     def input_gradients(
-        self,
-        gradients: list[Any],
-        as_tensors: bool,
-        composed: Callable[..., Any] | None = None,
-        collected: Sequence[Array | None] | None = None,
-        wanted: Sequence[bool] | None = None,
+        self, gradients: list[Any], as_tensors: bool, wanted: Sequence[bool] | None = None
     ) -> list[Any]:
-        """Return the input gradients, computed by `backward` or `composed`, after checking their shapes and dtypes. In
-        `gradients`, the gradient of an unused output is None. The class documents `collected`. `wanted` says which
-        inputs' gradients are wanted, by default all.
+        """Return the input gradients, computed by the backward rule, after checking their shapes and dtypes. In
+        `gradients`, the gradient of an unused output is None. `wanted` says which inputs' gradients are wanted, by
+        default all.
         """
         if self._saved is None:
             raise self.freed()
         if changes.last > self.number:
             self._refuse_if_changed()
         inputs, call = self.inputs, self
-        if as_tensors:
+        if as_tensors or wanted is not None:
             call = copy(self)  # other passes, also in other threads, may be using the call itself
-            call._original = self
-        elif collected is not None and observer is None:
-            call = copy(self)
-            call.collected = collected
-        if wanted is not None:
-            call = copy(self) if call is self else call
-            call._wanted = wanted
-        rule = call.backward if composed is None else partial(composed, call)
+            call._original, call._wanted = self if as_tensors else None, wanted
+        if self._half:
+            gradients = list(map(widened, gradients))
+        rule = call.recorded_backward if as_tensors else call.backward
         try:
             results = rule(*gradients) if observer is None else observer.backward(call, rule, gradients)
         except (ValueError, TypeError, IndexError) as error:
@@ -321,7 +332,7 @@ class Function:
         if isinstance(gradient, np.generic):
             gradient = np.asarray(gradient)  # NumPy's arithmetic on 0-d arrays answers with scalars
         if gradient.dtype != origin.dtype:
-            rounded = (origin.dtype, gradient.dtype) == (np.float16, np.float32)  # the rule computed in float32
+            rounded = (origin.dtype, gradient.dtype) == (HALF, np.float32)  # the rule computed in float32
             if not rounded and any(g is not None and g.dtype == origin.dtype for g in gradients):
                 raise RuntimeError(
                     f"{self.name}.backward returned a gradient of {gradient.dtype} for an input of {origin.dtype}"
@@ -344,76 +355,4 @@ class Function:
 def run(function: Function, *operands: Any) -> Any:
     """Call `function` on `operands`. Record the call only if an operand is a Tensor, as in a recorded backward pass."""
     recorded = any(isinstance(operand, Tensor) for operand in operands)
-    return function(*operands) if recorded else function.forward(*operands)
-
-
-def unbroadcast(gradient: Any, shape: tuple[int, ...]) -> Any:
-    """Sum `gradient` (an array or a Tensor) over the axes along which an array of `shape` was broadcast.
-
-    This is the adjoint of broadcasting: a value used n times gets the sum of n gradients. float16 is summed in float32.
-    Raises ValueError if `shape` does not broadcast to the gradient's shape.
-    """
-    extra = len(gradient.shape) - len(shape)
-    spread = gradient.shape[max(extra, 0) :]
-    if extra < 0 or any(size not in (1, full) for size, full in zip(shape, spread, strict=True)):
-        raise ValueError(f"shape {shape} does not broadcast to the gradient's shape {gradient.shape}")
-    stretched = (extra + axis for axis, size in enumerate(shape) if size == 1 and spread[axis] != 1)
-    axes = (*range(extra), *stretched)
-    return summed(gradient, axes, keepdims=True).reshape(shape) if axes else gradient
-
-
-def _apart(array: Any, operands: list[Any]) -> Any:
-    """Return the result of a call that is not recorded, in memory of its own: not a view of the caller's arrays."""
-    if getattr(array, "base", None) is None:
-        for operand in operands:
-            if array is operand:
-                return array.copy()
-        return array
-    return array.copy() if any(is_array(x) and overlap(array, x) for x in operands) else array
-
-
-def _holds_tensors(values: Any) -> bool:
-    return any(isinstance(v, Tensor) or (isinstance(v, list | tuple) and _holds_tensors(v)) for v in values)
-
-
-def _stacked(value: Any) -> Any:
-    """Stack lists of Tensors along a new axis, as NumPy does with lists of arrays."""
-    if isinstance(value, list | tuple) and _holds_tensors(value):
-        parts = [_stacked(part) for part in value]
-        return array_module(*parts).stack(parts)
-    return value
-
-
-def _tell_apart(arrays: list[Any], origins: list[Origin | None]) -> None:
-    """Replace an array that two tensors share, such as x and Tensor(x.data), by a view, a separate Python object. Saved
-    arrays are matched to their tensors by object identity, and perhaps only one of the two tensors has a gradient.
-    """
-    first: dict[int, int] = {}
-    for position, array in enumerate(arrays):
-        other = first.setdefault(id(array), position)
-        if origins[other] is not origins[position] and is_array(array):
-            arrays[position] = array[...]
-
-
-def weaken(arrays: list[Any]) -> None:
-    """Replace a NumPy scalar by a Python scalar: float32 * np.sqrt(2.0) and float32 / mask.sum() are float32."""
-    if any(is_array(array) and array.dtype.kind in "fc" for array in arrays):
-        arrays[:] = [array.item() if isinstance(array, np.generic) else array for array in arrays]
-
-
-def _explain(name: str, error: Exception, arrays: list[Any]) -> Exception:
-    """Return an error of the same type, with a message that names the op and its operands."""
-    devices = {device_of(a) for a in arrays if is_array(a)}
-    if len(devices) > 1:
-        cure = f"the operands are on different devices ({', '.join(sorted(devices))}): move one with .to(device)"
-    else:
-        uneven = "inhomogeneous" in str(error)
-        cure = "nested lists have different lengths: pad the shorter lists" if uneven else str(error)
-    # NumPy's own subclasses (for an axis out of bounds, for dtypes that don't cast) need more than a message.
-    kind = next(kind for kind in (ValueError, TypeError, IndexError) if isinstance(error, kind))
-    return kind(f"{name}({described(arrays)}): {cure}")
-
-
-def described(arrays: Sequence[Any]) -> str:
-    """Return the dtypes and shapes of arrays, and numbers as they are, as text for messages."""
-    return ", ".join(f"{a.dtype}{list(a.shape)}" if hasattr(a, "shape") else repr(a) for a in arrays)
+    return function(*operands) if recorded else function.evaluate(*operands)

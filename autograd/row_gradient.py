@@ -1,4 +1,4 @@
-"""The gradient of a table of which only a few rows were used."""
+"""Gradients that are no arrays and add themselves to arrays, such as that of a table of which few rows were used."""
 
 from __future__ import annotations
 
@@ -9,16 +9,40 @@ import numpy as np
 from .backend import Array
 
 
-class RowGradient:
+class SelfAdding:
+    """A gradient that is no array. A backward rule can return it in place of an array of `shape` and `dtype`."""
+
+    __slots__ = ()
+    shape: tuple[int, ...]
+    dtype: Any
+    device = "cpu"
+    base = None  # as of an array in memory of its own
+
+    def first(self) -> Any:
+        """Return the gradient to which others are added, an array or an object of this class."""
+        return self
+
+    def plus(self, other: Any, owned: bool) -> Any:
+        """Return the sum with another gradient. If `other` is an array and `owned`, the sum may be computed in it."""
+        raise NotImplementedError
+
+    def dense(self) -> Array:
+        """Return the gradient as an array."""
+        raise NotImplementedError
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return self.dense()
+
+
+class RowGradient(SelfAdding):
     """A gradient of `shape` (rows, features) that is 0 except in the rows `ids`. The ids are sorted and distinct.
 
     An embedding of some hundred tokens uses at most some hundred of a table's 50,000 rows. To fill, add and read a
-    gradient of the table's full size would take longer than the rest of the op. The engine adds row gradients,
-    `Tensor.grad` converts them to arrays, and the optimisers accept them without conversion.
+    gradient of the table's full size would take longer than the rest of the op. `Tensor.grad` converts row gradients to
+    arrays, and the optimisers accept them without conversion.
     """
 
     __slots__ = ("dtype", "ids", "rows", "shape")
-    base = None  # as of an array in memory of its own
 
     def __init__(self, ids: Array, rows: Array, shape: tuple[int, ...]):
         self.ids, self.rows, self.shape = ids, rows, shape
@@ -29,17 +53,15 @@ class RowGradient:
         others = self.ids != row
         return RowGradient(self.ids[others], self.rows[others], self.shape)
 
-    def plus(self, other: RowGradient) -> RowGradient:
-        """Return the sum of two row gradients."""
-        both = np.concatenate([self.ids, other.ids]), np.concatenate([self.rows, other.rows])
-        return sum_rows(*both, self.shape)
-
-    def add_to(self, array: Array) -> None:
-        """Add the gradient to `array`, which has the same shape, in place."""
-        array[self.ids] += self.rows
+    def plus(self, other: Any, owned: bool) -> Any:
+        if isinstance(other, RowGradient):
+            both = np.concatenate([other.ids, self.ids]), np.concatenate([other.rows, self.rows])
+            return sum_rows(*both, self.shape)
+        total = other if owned else other.copy()
+        total[self.ids] += self.rows
+        return total
 
     def dense(self) -> Array:
-        """Return the gradient as an array."""
         array = np.zeros(self.shape, self.dtype)
         array[self.ids] = self.rows
         return array
@@ -65,5 +87,5 @@ def sum_rows(ids: Array, rows: Array, shape: tuple[int, ...]) -> RowGradient:
 
 
 def as_dense(gradient: Any) -> Any:
-    """Return a gradient, which is an array or a RowGradient, as an array."""
-    return gradient.dense() if isinstance(gradient, RowGradient) else gradient
+    """Return a gradient as an array if it is a `SelfAdding`, else unchanged."""
+    return gradient.dense() if isinstance(gradient, SelfAdding) else gradient

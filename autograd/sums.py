@@ -19,6 +19,7 @@ BLOCK = 16
 FEW = 1 << 13
 #: Bytes of consecutive rows that are added as one longer row: NumPy is slow for short rows.
 LONG_ROW = 2048
+HALF = np.dtype(np.float16)
 _reduce: Any = np.add.reduce  # faster than the method `sum`, which calls it
 
 
@@ -29,7 +30,7 @@ def summed(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     are added and in whichever order they are in memory. CuPy's sums on a GPU are of this kind already.
     """
     if type(x) is not np.ndarray or x.dtype.char not in "fd":
-        if is_array(x) and x.dtype == np.float16:
+        if is_array(x) and x.dtype == HALF:
             return summed(x.astype(np.float32), axis, keepdims).astype(np.float16)
         return x.sum(axis=axis, keepdims=keepdims)
     flags = x.flags
@@ -45,6 +46,21 @@ def summed(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     for one in sorted(axes, key=lambda one: _stride(x, one), reverse=True):
         x = _sum_along(x, one)
     return x if keepdims else x.squeeze(axes)
+
+
+def unbroadcast(gradient: Any, shape: tuple[int, ...]) -> Any:
+    """Sum `gradient` (an array or a Tensor) over the axes along which an array of `shape` was broadcast.
+
+    This is the adjoint of broadcasting: a value used n times gets the sum of n gradients. float16 is summed in float32.
+    Raises ValueError if `shape` does not broadcast to the gradient's shape.
+    """
+    extra = len(gradient.shape) - len(shape)
+    spread = gradient.shape[max(extra, 0) :]
+    if extra < 0 or any(size not in (1, full) for size, full in zip(shape, spread, strict=True)):
+        raise ValueError(f"shape {shape} does not broadcast to the gradient's shape {gradient.shape}")
+    stretched = (extra + axis for axis, size in enumerate(shape) if size == 1 and spread[axis] != 1)
+    axes = (*range(extra), *stretched)
+    return summed(gradient, axes, keepdims=True).reshape(shape) if axes else gradient
 
 
 def _stride(x: np.ndarray, axis: int) -> float:
@@ -70,9 +86,14 @@ def _sum_along(x: np.ndarray, axis: int) -> np.ndarray:
     return np.expand_dims(total, axis).astype(x.dtype)
 
 
+def widened(x: Any) -> Any:
+    """Convert float16 to float32, whose 24 significant bits suffice for sums. Other values are unchanged."""
+    return x.astype(np.float32) if getattr(x, "dtype", None) == HALF else x
+
+
 def accumulator(x: Any) -> Any:
     """Return the dtype in which to accumulate: float32 for float16, in which integers above 2048 are not exact."""
-    return np.float32 if x.dtype == np.float16 else None
+    return np.float32 if x.dtype == HALF else None
 
 
 def running_dtype(x: Any) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from ..autograd import Function, Generator, Tensor
 from ..autograd.gradcheck import EntryCheck, GradcheckReport, gradcheck
 from ..autograd.gradcheck.planting import function_at, planted
+from ..autograd.ops.registry import implemented
 from ..errors import InputError
 from .asking import Ask
 from .mutants import MUTANTS, Mutant
@@ -105,8 +106,9 @@ def checked(call: StepCall, seed: int, choose: Callable[[int, np.ndarray, np.nda
 
     def again() -> Function:
         fresh = call.seen.again()
-        if fresh.implementation == "in place":  # accepts only views of one array; the operands here are copies
-            fresh.__class__ = fresh.plain_implementation
+        plain, name = implemented(type(fresh))
+        if name == "in place":  # accepts only views of one array; the operands here are copies
+            fresh.__class__ = plain
         for name, state in states.items():
             generator = Generator(0)
             generator.set_state(state)
@@ -177,7 +179,7 @@ def _described(entries: EntryCheck, call: StepCall) -> dict[str, Any]:
 def _operand(call: StepCall, index: int) -> str:
     """Return the name of an operand in the op's signature, such as "query", or "parts 2" for an element of a list."""
     kind = type(call.seen.call)
-    plain = kind.plain_implementation or kind  # a quick implementation may take its operands as `*operands`
+    plain = implemented(kind)[0]  # a quick implementation may take its operands as `*operands`
     names = list(inspect.signature(getattr(plain, "forward", plain)).parameters.values())[isinstance(plain, type) :]
     name = names[min(index, len(names) - 1)]
     return f"{name.name} {index + 1}" if name.kind is name.VAR_POSITIONAL else name.name

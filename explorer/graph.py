@@ -15,6 +15,7 @@ import numpy as np
 from ..autograd import Tensor, grad
 from ..autograd.gradcheck.planting import source_of
 from ..autograd.ops.elementwise import Elementwise
+from ..autograd.ops.registry import implemented
 from ..autograd.row_gradient import as_dense
 from .asking import Ask
 from .packing import packed
@@ -100,7 +101,7 @@ def _call_row(call: StepCall, depth: int) -> dict[str, Any]:
 
 def form(call: StepCall) -> str:
     """Return "fused" for a call that replaces several small ops, and "plain" for other calls."""
-    return "plain" if call.seen.call.composed is None else "fused"
+    return "fused" if getattr(call.seen.call, "composed", None) else "plain"
 
 
 def lanes(edges: list[tuple[int, int]]) -> list[dict[str, Any]]:
@@ -173,8 +174,9 @@ def sources_of(one: StepCall) -> list[dict[str, Any]]:
     texts = {name: getattr(kind, name, None) or getattr(one.seen.call, name, None) for name in ("forward", "backward")}
     if issubclass(kind, Elementwise):
         texts = {"the row of its table": kind.gradient}
-    if kind.implementation not in ("", "plain"):
-        texts["plain"] = kind.plain_implementation
+    plain = implemented(kind)[0]
+    if plain is not kind:
+        texts["plain"] = plain
     found = []
     for name, function in texts.items():
         if function is None:
@@ -191,8 +193,9 @@ def sources_of(one: StepCall) -> list[dict[str, Any]]:
 
 def composed(one: StepCall) -> dict[str, Any] | None:
     """Return a fused call's gradients, those of the same computation by small ops, and their differences."""
-    call, seen = one.seen.call, one.seen
-    if call.composed is None or not seen.input_gradients:
+    call: Any = one.seen.call
+    seen = one.seen
+    if getattr(call, "composed", None) is None or not seen.input_gradients:
         return None
     floats = [isinstance(x, np.ndarray) and x.dtype.kind == "f" for x in call.saved]
     leaves = [Tensor(np.array(x), requires_grad=True) if own else x for x, own in zip(call.saved, floats, strict=True)]

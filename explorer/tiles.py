@@ -70,7 +70,10 @@ def compared(
             row = {"keys": [k.start, k.stop], "m": now, "rescale": rescale, "l": float(total[0, 0, 0, at])}
             trace.append(row | {"o": packed(o[0, 0, at])})
 
-    blocked = BlockedAttention(mask_spec, 0.0, scale, default_generator, size)
+    blocked = BlockedAttention(
+        mask_spec=mask_spec, dropout=0.0, scale=scale, generator=default_generator, block_size=size,
+        return_weights=False,
+    )  # fmt: skip
     blocked.observe = observe
     methods: list[tuple[str, Any, int]] = [
         ("standard", by_method("standard"), mask_spec.query_length * mask_spec.key_length),

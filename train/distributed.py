@@ -200,9 +200,9 @@ def local_device(device: str) -> str:
 class GradientSum:
     """Sums the gradients of a backward pass over the ranks, in flat buckets.
 
-    Sums begin while the pass is still running: `engine.backward(..., ready=...)` calls `ready`, and the sum of a bucket
-    begins as soon as all of its gradients are complete. Buckets follow the reverse order of the parameters, in which
-    gradients become ready, and begin in that order on every rank. A bucket is closed at `bucket_bytes`.
+    Sums begin while the pass is still running: `early.backward` calls `ready`, and the sum of a bucket begins as soon
+    as all of its gradients are complete. Buckets follow the reverse order of the parameters, in which gradients become
+    ready, and begin in that order on every rank. A bucket is closed at `bucket_bytes`.
     """
 
     def __init__(self, parameters: Sequence[Any], group: ProcessGroup, bucket_bytes: int = 1 << 22):

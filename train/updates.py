@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..autograd import Generator, Parameter, Tensor, no_grad
+from ..autograd import Generator, Parameter, Tensor, early, no_grad
 from ..autograd.backend import is_array
 from ..autograd.engine import backward
 from ..errors import InputError, short
@@ -177,10 +177,6 @@ class Updates:
             scale = float(half.scaler.scale)
             half.cast()
         for batch in batches:
-            ready = None
-            if self.gradient_sum is not None and half is None and batch is batches[-1]:
-                self.gradient_sum.begin()  # the sums over the ranks begin during the backward pass
-                ready = self.gradient_sum.ready
             with half.passes() if half else nullcontext():
                 batch.seed(self.generators, seed)
                 value, count, means = measured(loss(self.model, batch.batch))
@@ -188,8 +184,11 @@ class Updates:
                 share = 1.0 if alone else count / TOKEN_UNIT
                 if half is not None:
                     half.backward(value, share)
+                elif self.gradient_sum is not None and batch is batches[-1]:
+                    self.gradient_sum.begin()  # the sums over the ranks begin during the backward pass
+                    early.backward(value, share, self.gradient_sum.ready)
                 else:
-                    backward(value, share, ready=ready)
+                    backward(value, share)
             add_means(sums, count, {"loss": value.item(), **means})
         if self.gradient_sum is not None:
             if half is not None:  # whose gradients are final, in float32, after the passes only

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import unbroadcast
 from ..ops.attention import attention_plain, largest_score, with_four_axes
 from ..ops.heads import empty_heads, empty_like_heads
 from ..ops.registry import QuickImplementation, implements
 from ..quick import blocks
 from ..random import ReplayedMask
-from ..sums import summed
+from ..sums import summed, unbroadcast
 from .parallel import parallel_for
 
 

@@ -42,7 +42,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
     `backward`.
     """
 
-    wide_start = True
+    float16 = "mixed"
     target: Any
 
     def forward(self, x, weight, bias=None):

@@ -22,7 +22,7 @@ class CrossEntropyOnCPU(QuickImplementation):
     sum_c w_c (lse - x_c), so dx = g (p (a + (s/V) sum w) - a onehot(t) - (s/V) w).
     """
 
-    wide_start = True
+    float16 = "mixed"
 
     def forward(self, logits):
         rows, classes = logits.shape

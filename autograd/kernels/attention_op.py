@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module, to_device
-from ..function import unbroadcast
 from ..ops.attention import attention_plain, with_four_axes
-from ..ops.attention_blocked import BlockedAttention, with_weights
+from ..ops.attention_blocked import BlockedAttention
 from ..ops.heads import empty_like_heads
-from ..ops.registry import implements
+from ..ops.registry import QuickImplementation, implements
+from ..sums import unbroadcast
 from .attention import DTYPES, MAX_HEAD_DIM, MAX_HEADS, AttentionOptions, device_kernels
 from .philox import philox4x32_10
 
@@ -50,11 +50,6 @@ def kernels_can(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 
 @implements(attention_plain, "fused", kernels_can)
-def fused_attention(*operands: Any, **options: Any) -> Any:
-    """Return the output, and the weights if requested."""
-    return with_weights(FusedAttention, operands, options)
-
-
 class FusedAttention(BlockedAttention):
     """One call of attention by the kernels. Requested weights and second derivatives are computed by the blocked
     method.
@@ -63,11 +58,8 @@ class FusedAttention(BlockedAttention):
     the gradient in a varying order, and the last digits can differ from run to run.
     """
 
-    implementation = "fused"
-
-    def __init__(self, mask_spec, dropout, scale, generator, deterministic, **choices):
-        super().__init__(mask_spec, 0.0, scale, generator, block_size=None)
-        self.dropout, self.generator, self.deterministic = dropout, generator, deterministic
+    def __init__(self, **options):
+        QuickImplementation.__init__(self, **options)
 
     def forward(self, query, key, value, bias=None):
         self.save(query, key, value, *(() if bias is None else (bias,)))

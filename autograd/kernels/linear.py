@@ -15,6 +15,7 @@ from ..ops.linear import Linear, check_shapes, linear_activation_plain
 from ..ops.linear_cross_entropy import linear_cross_entropy_plain
 from ..ops.registry import QuickImplementation, all_of, implements
 from ..quick import slices
+from ..row_gradient import SelfAdding
 from ..tensor import Tensor, array_of
 from . import fused
 from .fused import NO_DROPOUT, column_sums
@@ -29,8 +30,6 @@ BLOCK_BYTES, MAX_ROWS = 1 << 28, 4096
 class LinearOnDevice(Linear):
     """A linear layer by cuBLAS on two-dimensional arrays. A kernel sums the bias's gradient."""
 
-    adds = True
-
     def forward(self, x, weight, bias=None):
         check_shapes(x, weight, bias)
         self.save(x, weight)
@@ -44,19 +43,30 @@ class LinearOnDevice(Linear):
             return Linear.backward(self, g)
         (x, weight), needs = self.saved, (*self.needs, False)
         g = contiguous_rows(g)
-        dx = added(self.collected[0], g, weight, x.shape) if needs[0] else None
-        dw = added(self.collected[1], g.T, rows_of(x), weight.shape) if needs[1] else None
+        dx = ProductGradient(g, weight, x.shape) if needs[0] else None
+        dw = ProductGradient(g.T, rows_of(x), weight.shape) if needs[1] else None
         return (dx, dw, column_sums(g) if needs[2] else None)[: len(self.inputs)]
 
 
-def added(total: Array | None, x: Array, y: Array, shape: tuple[int, ...]) -> Array | None:
-    """Return x @ y as a new array of this shape, or add it to a `total` of a suitable layout and return None."""
-    if total is None or not total.flags.c_contiguous or total.dtype != x.dtype:
-        out = array_module(x).empty(shape, x.dtype)
-        product(x, y, out=out.reshape(len(x), y.shape[1]))
+class ProductGradient(SelfAdding):
+    """The gradient x @ y in an array of `shape`. cuBLAS adds the product to a gradient from other calls."""
+
+    def __init__(self, x: Array, y: Array, shape: tuple[int, ...]):
+        self.x, self.y, self.shape, self.dtype = x, y, shape, x.dtype
+
+    def first(self) -> Array:
+        return self.dense()
+
+    def plus(self, other: Array, owned: bool) -> Array:
+        if not owned or not other.flags.c_contiguous:
+            return other + self.dense()
+        product(self.x, self.y, out=other.reshape(len(self.x), self.y.shape[1]), add=True)
+        return other
+
+    def dense(self) -> Array:
+        out = array_module(self.x).empty(self.shape, self.dtype)
+        product(self.x, self.y, out=out.reshape(len(self.x), self.y.shape[1]))
         return out
-    product(x, y, out=total.reshape(len(x), y.shape[1]), add=True)
-    return None
 
 
 def known_activation(arrays: list[Any], options: dict[str, Any]) -> str | None:
@@ -73,8 +83,6 @@ class LinearActivationOnDevice(QuickImplementation):
     result is above 0, and both negative and dropped elements have gradient 0.
     """
 
-    adds = True
-
     def forward(self, x, weight, bias=None):
         check_shapes(x, weight, bias)
         self.drop = dropout_key(x, self.dropout, self.generator) if self.dropout else NO_DROPOUT
@@ -89,8 +97,8 @@ class LinearActivationOnDevice(QuickImplementation):
     def backward(self, g):
         (x, weight), (linear, bias) = self.saved[:2], self.kept
         dz, db = fused.bias_activation_dropout_backward(contiguous_rows(g), linear, bias, self.activation, self.drop)
-        dx = added(self.collected[0], dz, weight, x.shape) if self.needs[0] else None
-        dw = added(self.collected[1], dz.T, contiguous_rows(x), weight.shape) if self.needs[1] else None
+        dx = ProductGradient(dz, weight, x.shape) if self.needs[0] else None
+        dw = ProductGradient(dz.T, contiguous_rows(x), weight.shape) if self.needs[1] else None
         return (dx, dw, db)[: len(self.inputs)]
 
     def dropout_mask(self):
@@ -108,7 +116,7 @@ class LinearCrossEntropyOnDevice(QuickImplementation):
     gradient divided by the number of targets that are not ignored.
     """
 
-    wide_start = True
+    float16 = "mixed"
     target: Any
 
     def forward(self, x, weight, bias=None):

@@ -97,7 +97,7 @@ class ResidualLayerNormOnDevice(QuickImplementation):
 class DropoutOnDevice(QuickImplementation):
     """Dropout, and the addition of a residual if there is one, by a kernel that draws the mask again in backward."""
 
-    composed = None
+    composed: Any = None
 
     def forward(self, x, *residual):
         self.drop = dropout_key(x, self.p, self.generator)
@@ -139,7 +139,7 @@ class CrossEntropyOnDevice(QuickImplementation):
     backward pass overwrites a copy of the logits by their gradient.
     """
 
-    wide_start = True
+    float16 = "mixed"
     target: Any
 
     def forward(self, logits):

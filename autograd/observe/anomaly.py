@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import is_array, to_device
-from ..function import Function, described
+from ..function import Function
+from ..operands import described
 from ..origin import BlockDecorator
 from ..row_gradient import as_dense
 from ..tensor import array_of

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ..ops.registry import implemented
 from ..origin import Leaf, Origin, graph_of
 from ..tensor import Tensor
 
@@ -35,7 +36,7 @@ def _lines(tensor: Tensor, names: dict[int, str]) -> list[str]:
             continue
         if origin.node._saved is None:
             raise RuntimeError("draw_graph: backward() freed the graph: draw it before, or pass retain_graph=True")
-        label = "\n".join(filter(None, (origin.node.name, origin.node.implementation)))
+        label = "\n".join(filter(None, (origin.node.name, implemented(type(origin.node))[1])))
         boxes.append(_box(_key(origin), label, "box"))
         edges += [_edge(source, _key(origin)) for source in origin.node.inputs if source is not None]
     boxes.append(_box("result", f"result\n{_form(tensor.origin)}", "doubleoctagon"))

@@ -25,8 +25,8 @@ class Observer:
     inner: Observer | None = None  # the next one in the stack
 
     def forward(self, call: Function, arrays: list[Any]) -> Any:
-        """Return call.forward(*arrays), which is an array or a tuple of arrays."""
-        return call.forward(*arrays) if self.inner is None else self.inner.forward(call, arrays)
+        """Return the call's result for these inputs, an array or a tuple of arrays."""
+        return call.evaluate(*arrays) if self.inner is None else self.inner.forward(call, arrays)
 
     def backward(self, call: Function, rule: Callable[..., Any], gradients: list[Any]) -> Any:
         """Return rule(*gradients), the gradients of the inputs, from those of the outputs (None for unused ones)."""

@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, unbroadcast
 from ..quick import parallel_for, slices
 from ..random import ReplayedMask, keep_mask
+from ..sums import unbroadcast
 from ..tensor import Tensor, array_of
 from .attention import MaskSpec, attention_plain, largest_score
 from .heads import empty_heads, empty_like_heads
-from .registry import implements, through_plain
+from .registry import QuickImplementation, implements
 
 BLOCKS_FROM = 1 << 18  # scores per head from which on method "auto" takes blocks
 BLOCK_LENGTH = 256  # queries and keys of a block: its matrix products are large enough to run at full speed
@@ -107,38 +107,27 @@ def long(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 
 @implements(attention_plain, "blocked", long)
-def blocked_attention(*operands: Any, **options: Any) -> Any:
-    """Return the output, or (output, weights) if `return_weights` requests weights."""
-    return with_weights(BlockedAttention, operands, options)
-
-
-def with_weights(kind: Any, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Return the output of the Function class `kind`, and the requested weights, which have no gradient."""
-    call, heads = kind(**options), options["return_weights"]
-    call._options = {**options, "return_weights": False}
-    out = call(*operands)
-    return out if heads is False else (out, Tensor(call.weights(slice(None) if heads is True else list(heads))))
-
-
-class BlockedAttention(Function):
+class BlockedAttention(QuickImplementation):
     """Blocked attention with the masks `mask_spec` and at most `block_size` queries and keys in a block. Each thread
     processes one group of heads at a time. Scores have the layout (batch, heads, key, query), because NumPy reduces
     over the second to last axis many times faster than over the last axis. Sums are float32 or wider.
     """
 
-    plain_implementation, implementation, composed = staticmethod(attention_plain), "blocked", through_plain
-
     #: (block, m, l, o) -> None: called after each block that is not skipped, in the thread that processed it, with the
     #: running values of its queries. The arrays change afterwards: copy what is needed later.
     observe: Callable[[Block, Any, Any, Any], None] | None = None
 
-    def __init__(
-        self, mask_spec: MaskSpec, dropout: float, scale: float, generator: Any, block_size: Any, **choices: Any
-    ):
-        self.mask_spec, self.dropout, self.scale, self.block_size = mask_spec, dropout, scale, block_size
+    def __init__(self, **options):
+        super().__init__(**options)
         # Drawn from the caller's generator. Each block seeds its dropout mask with it and with the block's position, so
         # that the backward pass can draw the same mask again.
-        self.seed = int(generator.numpy.integers(1 << 63)) if dropout else 0
+        self.seed = int(self.generator.numpy.integers(1 << 63)) if self.dropout else 0
+
+    def __call__(self, *operands):
+        """Return the output and, if weights are requested, the weights, which have no gradient."""
+        heads, self._options = self.return_weights, {**self._options, "return_weights": False}
+        out = super().__call__(*operands)
+        return out if heads is False else (out, Tensor(self.weights(slice(None) if heads is True else list(heads))))
 
     def forward(self, query, key, value, bias=None):
         """Run algorithm 1: the outer loop runs over blocks of queries, the inner one over blocks of keys."""

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..backend import array_module, as_array
-from ..function import Function, weaken
+from ..function import Function
+from ..operands import weaken
 from ..tensor import Tensor, array_of, only_python_numbers
 from .reduction import widened
 from .registry import declare
@@ -263,7 +264,7 @@ def remainder(x: Any, y: Any) -> Tensor:
 
 
 class AsType(Function):
-    wide_start = True
+    float16 = "mixed"
 
     def __init__(self, dtype):
         try:

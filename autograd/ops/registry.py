@@ -21,7 +21,9 @@ import numpy as np
 
 from ..arguments import checked
 from ..backend import array_module
-from ..function import Function, described, run
+from ..engine import grad
+from ..function import Function, run
+from ..operands import described
 from ..origin import Switch, no_grad
 from ..quick import PLAIN
 from ..tensor import array_of
@@ -75,10 +77,6 @@ def implements(plain: Callable[..., Any], name: str, condition: Condition) -> Ca
         registered = QUICK.setdefault(plain, [])
         registered.append(Implementation(name, compute, condition))
         registered.sort(key=lambda known: ORDER.index(known.name))
-        for made, of in ((plain, "plain"), (compute, name)):
-            if isinstance(made, type):
-                known: Any = made
-                known.plain_implementation, known.implementation = staticmethod(plain), of
         return compute
 
     return enter
@@ -92,11 +90,7 @@ def dispatch(plain: Callable[..., Any], operands: tuple[Any, ...], **options: An
 
 
 def _run(compute: Callable[..., Any], operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    if not isinstance(compute, type):
-        return compute(*operands, **options)
-    call = compute(**options)
-    call._options = options
-    return call(*operands)
+    return compute(**options)(*operands) if isinstance(compute, type) else compute(*operands, **options)
 
 
 def _select(plain: Callable[..., Any], operands: tuple[Any, ...], options: dict[str, Any]) -> Callable[..., Any]:
@@ -131,32 +125,61 @@ def all_of(*conditions: Condition) -> Condition:
     return lambda arrays, options: next((why for one in conditions if (why := one(arrays, options))), None)
 
 
-def through_plain(call: Any, *inputs: Any) -> Any:
-    """Return the method `composed` of quick implementations, which computes the call by the plain implementation.
+class Alias(Function):
+    """The identity as an op. A backward pass can stop at its result, a new tensor with the same values."""
 
-    The backward pass of the plain implementation can be recorded. If the quick implementation drew a dropout mask, the
-    plain implementation gets this mask (`dropout_mask()`) instead of the generator.
-    """
-    options = call._options
-    if "generator" in options:
-        options = {**options, "generator": call.dropout_mask()}
-    with plain():
-        return _run(call.plain_implementation, inputs, options)
+    def forward(self, x):
+        return x[...]
+
+    def backward(self, g):
+        return g
 
 
 class QuickImplementation(Function):
-    """A quick implementation. The attributes are the options of the op. If `backward` supports Tensors too, the class
-    sets `composed` to None.
+    """A quick implementation of `plain`, called `name`. The attributes of an object are the options of the op. It saves
+    all its inputs, and its `backward` supports only arrays.
     """
 
-    composed: Any = through_plain
-
     def __init__(self, **options: Any):
+        self._options = options
         vars(self).update(options)
+
+    def composed(self, *inputs: Any) -> Any:
+        """Compute the call by the plain implementation, whose backward pass can be recorded. If this implementation
+        drew a dropout mask, the plain one gets the mask (`dropout_mask()`) instead of the generator.
+        """
+        options = self._options
+        if "generator" in options:
+            options = {**options, "generator": self.dropout_mask()}
+        with plain():
+            return _run(implemented(type(self))[0], inputs, options)
+
+    def recorded_backward(self, *gradients: Any) -> Any:
+        if self.composed is None:  # in a class whose `backward` supports Tensors too
+            return self.backward(*gradients)
+        # The pass stops at aliases, which are newer than every input. An input may be computed from another input, or
+        # be the same tensor, and each gets only the gradient through its own argument.
+        tensors = [Alias()(tensor) for tensor in self.saved]
+        wanted = [tensor for tensor, needed in zip(tensors, self.needs, strict=True) if needed]
+        made = self.composed(*tensors)
+        outputs = zip(made if isinstance(made, tuple) else (made,), gradients, strict=True)
+        used = [(output, gradient) for output, gradient in outputs if gradient is not None and output.requires_grad]
+        found = iter(grad([output for output, _ in used], wanted, [g for _, g in used], create_graph=True))
+        return tuple(next(found) if needed else None for needed in self.needs)
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
+
+
+def implemented(kind: type) -> tuple[Any, str]:
+    """Return a class's plain implementation, which can be itself, and its own name; "" if there is only one."""
+    for base in kind.__mro__:
+        for function, known in QUICK.items():
+            for quick in known:
+                if base is quick.compute:
+                    return function, quick.name
+    return kind, "plain" if kind in QUICK else ""
 
 
 # -- plain implementations only ----------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from handloom.autograd import Function, Tensor, grad
-from handloom.autograd.function import unbroadcast
+from handloom.autograd.sums import unbroadcast
 from tests.support.derivatives import leaf
 
 

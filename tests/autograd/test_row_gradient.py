@@ -40,7 +40,7 @@ def test_sums_pieces_and_arrays(first, second):
     one, two = sum_rows(first, g[0], shape), sum_rows(second, g[1], shape)
     arrays = scattered(first, g[0], shape), scattered(second, g[1], shape)
     np.testing.assert_allclose(one.dense(), arrays[0], atol=1e-12)
-    np.testing.assert_allclose(one.plus(two).dense(), arrays[0] + arrays[1], atol=1e-12)
+    np.testing.assert_allclose(one.plus(two, True).dense(), arrays[0] + arrays[1], atol=1e-12)
     for start in range(7):
         for stop in range(start + 1, 10):
             np.testing.assert_array_equal(one[start:stop].dense(), one.dense()[start:stop])

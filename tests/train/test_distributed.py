@@ -13,7 +13,7 @@ import pytest
 
 from handloom.autograd import Parameter, Tensor
 from handloom.autograd.backend import DeviceError
-from handloom.autograd.engine import backward
+from handloom.autograd.early import backward
 from handloom.errors import InputError
 from handloom.files import folder_lock
 from handloom.train import distributed
@@ -264,7 +264,7 @@ class TestGradientSum:
             weight.grad = None
         group.events.clear()
         total.begin()
-        backward(h.sum(), ready=total.ready)
+        backward(h.sum(), None, total.ready)
         total.finish()
         assert group.events == ["start 34", "half way", "start 34", "finish 34", "finish 34"]
         np.testing.assert_equal([weight.grad for weight in weights], [2 * gradient for gradient in plain])
@@ -273,7 +273,7 @@ class TestGradientSum:
         used, unused = (Parameter(np.ones(2, np.float32)) for _ in range(2))
         total = GradientSum([used, unused], Doubling())
         total.begin()
-        backward((used * 3).sum(), ready=total.ready)
+        backward((used * 3).sum(), None, total.ready)
         total.finish()
         assert unused.grad is None
         np.testing.assert_array_equal(used.grad, [6, 6])
@@ -281,7 +281,7 @@ class TestGradientSum:
     def test_a_parameter_used_twice_is_ready_once(self) -> None:
         weight = Parameter(np.array([2.0], np.float32))
         seen: list[float] = []
-        backward((weight * weight + weight).sum(), ready=lambda leaf: seen.append(leaf.grad.item()))
+        backward((weight * weight + weight).sum(), None, lambda leaf: seen.append(leaf.grad.item()))
         assert seen == [5.0]
 
 
