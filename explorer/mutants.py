@@ -27,7 +27,7 @@ MUTANTS = (
     Mutant(("LinearOnCPU",), "a mean instead of a sum", "fast.linear:LinearOnCPU.gradients",
            "= summed(columns, 0)", "= columns.mean(axis=0)"),
     Mutant(("LinearOnCPU",), "the wrong operand", "fast.linear:LinearOnCPU.gradients",
-           "multiply(columns.T, rows,", "multiply((columns * columns).T, rows,"),
+           "multiply(columns.T, right_of_dw,", "multiply((columns * columns).T, right_of_dw,"),
     Mutant(("LinearReLUOnCPU",), "the slope below zero", "fast.linear:LinearReLUOnCPU.mask_gradient",
            "out <= 0", "out < 0"),
     Mutant(("GELU",), "an exponent", "ops.activation:GELU.backward", "x * x * -0.5", "x * x * -1.0"),
