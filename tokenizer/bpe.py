@@ -151,12 +151,13 @@ class BPETokenizer(Tokenizer):
                 ids.append(part)
                 continue
             part = normalized(part) if self.normalize else part
-            ids += self._encode_with_dropout(part) if self.dropout else self._texts.encode_words(part)
+            if not self.dropout:
+                ids += self._texts.encode_words(part)
+                continue
+            for word in self._split(part):
+                data = word.encode("utf-8", "surrogatepass")
+                ids += self._encoder.encode_with_dropout(data, self.dropout, self.generator)
         return ids
-
-    def _encode_with_dropout(self, text: str) -> list[int]:
-        words = (word.encode("utf-8", "surrogatepass") for word in self._split(text))
-        return [id for word in words for id in self._encoder.encode_with_dropout(word, self.dropout, self.generator)]
 
     def encode_bytes(self, data: bytes) -> list[int]:
         """Return the ids of any bytes; `decode_bytes` is the inverse.

@@ -48,7 +48,8 @@ class HuggingFaceTokenizer(Tokenizer):
 
     def _encode(self, text: str, whole: bool = False) -> list[int]:
         with _refused(f"The tokenizer can't encode the text {short(text)}"):
-            return self._peer.encode(_valid(text), add_special_tokens=whole).ids
+            text = text.encode("utf-8", "replace").decode()  # `tokenizers` does not accept lone surrogates
+            return self._peer.encode(text, add_special_tokens=whole).ids
 
     def encode_whole(self, text: str) -> list[int]:
         return self._encode(text, whole=True)
@@ -89,8 +90,3 @@ def _refused(what: str) -> Iterator[None]:
         raise
     except BaseException as error:
         raise InputError(f"{what} ({str(error)[:200]}). Fetch its tokenizer.json again.") from None
-
-
-def _valid(text: str) -> str:
-    """Return the text with lone surrogates replaced, because `tokenizers` does not accept them."""
-    return text.encode("utf-8", "replace").decode() if not text.isascii() else text

@@ -49,11 +49,11 @@ class News(DataSet[list[Article]]):
         """The categories of the training articles, in alphabetical order."""
         return sorted({article.category for article in self.train})
 
-    def labelled(self, descriptions: bool) -> tuple[list[Pair], ...]:
+    def labelled(self, descriptions: bool) -> tuple[list[Pair], list[Pair], list[Pair]]:
         """Return the text (see `Article.text`) and the category of the training, validation and test articles."""
         return self.parts(lambda part: [(a.text(descriptions), a.category) for a in part])
 
-    def pairs(self) -> tuple[list[Pair], ...]:
+    def pairs(self) -> tuple[list[Pair], list[Pair], list[Pair]]:
         """Return the description and the headline of the training, validation and test articles."""
         return self.parts(lambda part: [(a.description, a.headline) for a in part])
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import regex
 
@@ -52,42 +52,26 @@ class TranslationData(DataSet[list[Pair]]):
         return replace(turned, source=self.target, target=self.source)
 
 
-def checked_pairs(data: Any, what: str) -> list[Pair]:
-    """Return pairs of texts as a list. Raises InputError that names the first item that is not a pair of texts."""
+def pairs_of(data: Any, what: str, load: Callable[[str], DataSet[list[Pair]]]) -> DataSet[list[Pair]]:
+    """Return the data set that `load` reads from a name or a path; it has no validation and test part if these would
+    be set aside from one file. A list of pairs becomes a training part.
+    """
+    if isinstance(data, str | Path):
+        found = load(str(data))
+        train = [*found.train, *found.valid, *found.test]
+        return DataSet(train, [], [], "", notes=found.notes) if found.whole else found
     if isinstance(data, Mapping) or not isinstance(data, Iterable):
         raise InputError(f"Give a list of pairs {what}, or the path of a file, not {short(data)}.")
     pairs = list(data)
     for number, pair in enumerate(pairs, 1):
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
             raise InputError(f"Item {number} is {short(pair)}. Give a list of pairs {what}, each of two texts.")
-    return [(first, second) for first, second in pairs]
+    return DataSet([(first, second) for first, second in pairs], [], [], "")
 
 
-class Items(NamedTuple):
-    """Pairs of a file, a data set or a list, as an estimator takes them. A list has no `valid` and `test`."""
-
-    train: list[Pair]
-    valid: list[Pair]
-    test: list[Pair]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def scored(self) -> list[Pair]:
-        """The pairs of a score: the test set, or else all pairs."""
-        return self.test or self.train
-
-
-def items_of(data: Any, what: str, load: Callable[[str], tuple[Sequence[list[Pair]], Any]]) -> Items:
-    """Return the `Items` of a list of pairs, or of the name or path that `load` reads into three parts."""
-    if not isinstance(data, str | Path):
-        return Items(checked_pairs(data, what), [], [])
-    (train, valid, test), found = load(str(data))
-    return (
-        Items([*train, *valid, *test], [], [], found.notes) if found.whole else Items(train, valid, test, found.notes)
-    )
-
-
-def train_and_valid(found: Items, valid: Items | None, side: int) -> tuple[list[Pair], list[Pair], list[str]]:
+def train_and_valid(
+    found: DataSet[list[Pair]], valid: DataSet[list[Pair]] | None, side: int
+) -> tuple[list[Pair], list[Pair], list[str]]:
     """Return the pairs for training and validation, and notes. Without validation pairs, some are set aside, all pairs
     with the same text on this side together.
     """

@@ -45,7 +45,9 @@ def load_text_data(name_or_path: str, *, bare: bool = False) -> TextData:
     if len(names) > 1 and set(names) <= set(TEXT_NAMES) and not Path(name_or_path).exists():
         if len(set(names)) < len(names):
             raise InputError(f"{name_or_path} names a text twice. Name each one once.")
-        return _one_after_another([load_text_data(name, bare=bare) for name in names])
+        texts = [load_text_data(name, bare=bare) for name in names]
+        train, valid, test = map("\n\n".join, zip(*(text.parts(str) for text in texts), strict=True))
+        return TextData(train, valid, test, name_or_path, notes=tuple(note for text in texts for note in text.notes))
     if name_or_path == "gutenberg":
         return load_gutenberg(bare=bare)
     if name_or_path in SETS:
@@ -91,7 +93,13 @@ def load_shakespeare() -> TextData:
 
 def load_gutenberg(*, bare: bool = False) -> TextData:
     """Load 15 novels from Project Gutenberg."""
-    books = [_gutenberg_book(number, name) for number, name in GUTENBERG_BOOKS.items()]
+    books = []
+    for number, name in GUTENBERG_BOOKS.items():
+        if local := find_local(f"gutenberg/pg{number}_{name}.txt.gz"):
+            books.append(read_text(local))
+        else:
+            path = fetch(f"{GUTENBERG_URL}{number}/", "gutenberg", f"pg{number}.txt", None)
+            books.append(without_licence(read_text(path)))
     texts = [without_front_matter(book) for book in books] if bare else books
     data = _from_parts(texts, "gutenberg")
     return replace(data, notes=(unverified("gutenberg", "".join(books).encode()),))
@@ -127,13 +135,6 @@ def read_text(path: str | Path) -> str:
     return text
 
 
-def _gutenberg_book(number: str, name: str) -> str:
-    local = find_local(f"gutenberg/pg{number}_{name}.txt.gz")
-    if local:
-        return read_text(local)
-    return without_licence(read_text(fetch(f"{GUTENBERG_URL}{number}/", "gutenberg", f"pg{number}.txt", None)))
-
-
 def without_licence(text: str) -> str:
     """Remove Project Gutenberg's header and footer from an e-text."""
     start, end = text.find("*** START OF"), text.find("*** END OF")
@@ -146,13 +147,6 @@ def without_front_matter(text: str) -> str:
     lines = text.splitlines(keepends=True)
     full = [len(line.strip()) >= 50 for line in lines]
     return "".join(lines[next((i for i in range(len(lines)) if all(full[i : i + 3])), 0) :])
-
-
-def _one_after_another(texts: list[TextData]) -> TextData:
-    """Join the corresponding parts of several texts."""
-    train, valid, test = map("\n\n".join, zip(*(text.parts(str) for text in texts), strict=True))
-    notes = tuple(note for text in texts for note in text.notes)
-    return TextData(train, valid, test, "+".join(text.name for text in texts), notes=notes)
 
 
 def _from_parts(texts: list[str], name: str) -> TextData:

@@ -35,6 +35,11 @@ class DataSet(Generic[Part]):
         """Return one line with the name of the data set and the sizes of its training, validation and test parts."""
         return f"{self.name}: {len(self.train):,} training, {len(self.valid):,} validation and {len(self.test):,} test"  # type: ignore[arg-type]
 
+    @property
+    def scored(self) -> Part:
+        """The items of a score: the test part, or else the training part."""
+        return self.test or self.train
+
     def parts(self, change: Callable[[Part], T]) -> tuple[T, T, T]:
         """Return the changed training, validation and test parts."""
         return change(self.train), change(self.valid), change(self.test)

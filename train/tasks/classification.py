@@ -3,7 +3,7 @@
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -19,8 +19,9 @@ from ...models.word_vectors import word_vectors
 from ...nn import Module, attention_maps
 from ...tokenizer import Tokenizer, WordTokenizer
 from ..data.batches import TokenSequences, fingerprint_of
-from ..data.news import News, load_news
-from ..data.pairs import Items, items_of, train_and_valid
+from ..data.news import load_news
+from ..data.pairs import pairs_of, train_and_valid
+from ..data.sets import DataSet
 from ..updates import Loss
 from .metrics import class_scores
 from .task import Task, TaskBatches, TrainedModel, with_teacher
@@ -275,16 +276,16 @@ class Classification(Task[ClassifierPreset, Classifier]):
         return cls(train, valid, preset=preset, name=trained.name, notes=notes)
 
     @staticmethod
-    def items(trained: Classifier | None = None, data: Any = None) -> Items:
+    def items(trained: Classifier | None = None, data: Any = None) -> DataSet[list[Labelled]]:
         """Return pairs (text, label), from a file or a data set if `data` is a path or a name."""
 
-        def load(name: str) -> tuple[Any, News]:
+        def load(name: str) -> DataSet[list[Labelled]]:
             found = load_news(name, descriptions=False)
-            return found.labelled(False), found
+            return DataSet(*found.labelled(False), name, notes=found.notes, whole=found.whole)
 
-        found = items_of(data, "(text, label)", load)
+        found = pairs_of(data, "(text, label)", load)
         named = [(text, unicodedata.normalize("NFC", label.strip())) for text, label in found.train]  # as in files
-        return found._replace(train=named)
+        return replace(found, train=named)
 
     @property
     def labels(self) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
@@ -11,7 +12,7 @@ from ...models.shipped import MODELS, model_path
 from ...nn import Module
 from ..runs.checkpoints import read_config
 from ..runs.folder import RunFolder
-from .trained import TrainedModel, is_foreign
+from .trained import is_foreign
 
 if TYPE_CHECKING:
     from .classification import Classifier
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
     from .translation import Paraphraser, Summarizer, Translator
 
 TaskName = Literal["translate", "generate", "classify", "summarize", "paraphrase"]
+#: Module and class of each task's models. Importing only one of the modules saves time.
+_CLASSES = {
+    "translate": ("translation", "Translator"), "summarize": ("translation", "Summarizer"),
+    "paraphrase": ("translation", "Paraphraser"), "generate": ("language_modelling", "Writer"),
+    "classify": ("classification", "Classifier"),
+}  # fmt: skip
 
 #: The names of the tasks in the programs of the reports.
 _TASKS_OF_RUNS = {"headlines of articles": "summarize", "paraphrases": "paraphrase"}
@@ -63,22 +70,8 @@ def load(name: str | Path, task: TaskName | None = None, *, model: Module | None
         raise InputError(f"There is no task {asked!r}: choose {', '.join(get_args(TaskName))}.")
     if asked != own and (certain or not {asked, own} <= {*_PAIRS}):
         raise InputError(f"{name} can't {asked}: its task is {own}. Use another model, or the command {own}.")
-    return _class_of(asked).load(path, model=model)
-
-
-def _class_of(task: str) -> type[TrainedModel]:
-    """Return the class of a task's models. Importing only this one saves time."""
-    if task == "classify":
-        from .classification import Classifier
-
-        return Classifier
-    if task == "generate":
-        from .language_modelling import Writer
-
-        return Writer
-    from .translation import Paraphraser, Summarizer, Translator
-
-    return {"translate": Translator, "summarize": Summarizer, "paraphrase": Paraphraser}[task]
+    module, name_of_class = _CLASSES[asked]
+    return getattr(import_module(f".{module}", __package__), name_of_class).load(path, model=model)
 
 
 def task_of(path: Path) -> tuple[str, bool]:

@@ -16,7 +16,8 @@ from ...nn import Module
 from ...tokenizer import BPETokenizer, Tokenizer, WordTokenizer
 from ..data.batches import Batch, BPEDropoutBatches, TokenBatches
 from ..data.files import Pair
-from ..data.pairs import Items, TranslationData, items_of, title_case, train_and_valid
+from ..data.pairs import pairs_of, title_case, train_and_valid
+from ..data.sets import DataSet
 from ..data.translation import load_translation_data
 from ..updates import Loss
 from .metrics import bleu
@@ -86,14 +87,10 @@ class Translation(Task[TranslationPreset, Translator]):
         return cls(train, valid, preset=preset, name=trained.name, notes=notes)
 
     @staticmethod
-    def items(trained: Translator, data: Any) -> Items:
+    def items(trained: Translator, data: Any) -> DataSet[list[Pair]]:
         """Return pairs (source, target), from a file or a data set if `data` is a path or a name."""
-
-        def load(name: str) -> tuple[Any, TranslationData]:
-            found = load_translation_data(name, source=trained.source or "source", target=trained.target or "target")
-            return (found.train, found.valid, found.test), found
-
-        return items_of(data, "(source, target)", load)
+        languages = {"source": trained.source or "source", "target": trained.target or "target"}
+        return pairs_of(data, "(source, target)", partial(load_translation_data, **languages))
 
     def limited_to(self, init: Translator) -> Self:
         self._check_coverage(init.model.config)

@@ -78,7 +78,9 @@ class Layers:
     def __init__(self, decoder: Any):
         self.decoder, self.rows = decoder, 0
         # Copies, because the jobs read addresses: a parameter's array can have another dtype, or be replaced later.
-        self._norms = [_arrays_of(one.norm) for layer in decoder.layers for one in layer.norms]
+        norms = (one.norm for layer in decoder.layers for one in layer.norms)
+        given = ((norm.weight.data, norm.bias.data, [norm.eps]) for norm in norms)
+        self._norms = [[np.array(numbers, np.float32, order="C") for numbers in norm] for norm in given]
 
     def __call__(
         self, x: np.ndarray, cache: TreeCache, cross: Sequence[tuple[Any, Any]], bias: Any, cross_bias: Any
@@ -188,9 +190,3 @@ def supported(decoder: Any) -> bool:
         and all(layer.activation == "relu" and layer.own.position_scores is None for layer in layers)
         and all(type(one) is LayerNorm and not one.eps_outside for one in norms)
     )
-
-
-def _arrays_of(norm_layer: Any) -> list[np.ndarray]:
-    """Return copies of the weight, the bias and eps of a layer norm."""
-    given = norm_layer.weight.data, norm_layer.bias.data, [norm_layer.eps]
-    return [np.array(numbers, np.float32, order="C") for numbers in given]

@@ -285,20 +285,15 @@ def run_all(functions: np.ndarray, arguments: np.ndarray) -> None:
     """Compute jobs one after the other, without returning to Python: `functions` (number,) are addresses of compiled
     jobs, `arguments` (number, width) their integers and addresses, padded; all are int64.
     """
-    _found().run(functions, arguments, get_num_threads() - 1)
+    global _team
+    with _founding:
+        team = _team = _team or _Team()
+    team.run(functions, arguments, get_num_threads() - 1)
 
 
 def usable() -> bool:
     """Return whether Numba compiles; NUMBA_DISABLE_JIT=1 forbids it."""
     return not getattr(numba.config, "DISABLE_JIT", False)
-
-
-def _found() -> _Team:
-    global _team
-    with _founding:
-        if _team is None:
-            _team = _Team()
-        return _team
 
 
 def _close() -> None:
