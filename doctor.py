@@ -17,6 +17,7 @@ import numpy as np
 
 from .autograd import no_grad, ops
 from .autograd.backend import Blas, blas_of_numpy, check_device, compute_capability, import_cupy
+from .autograd.bfloat16 import bfloat16_carried_out
 from .autograd.ops.attention import attention_plain
 from .autograd.ops.registry import unsupported_reason
 from .autograd.quick import libraries
@@ -236,6 +237,7 @@ def diagnose() -> Iterator[Finding]:
     yield from blas_findings(blas, environment, frozenset(named.get("flags", "").split()))
     yield from thread_findings(blas, environment, usable, os.cpu_count() or usable)
     yield from library_findings({name: why for name, (_, why) in libraries().items()})
+    yield Finding("ok", "--precision bf16", bfloat16_carried_out())
     yield from gpu_findings(Path("/dev/nvidiactl").exists())  # any GPU that the container has
 
 

@@ -8,9 +8,9 @@ handloom and PyTorch train the same model from the same weights on the same batc
 (eager, float32, with fused Adam) is measured with the layers of nn.Transformer and with scaled_dot_product_attention;
 the faster of the two is the reference. Each library runs in a separate process, with the same number of threads on the
 same cores, and the runs are interleaved. If the losses and gradients without dropout differ, the program ends without
-measuring. With --also, two more columns, which are not used as reference, show the PyTorch model with
-scaled_dot_product_attention under torch.compile and under bfloat16 autocast, which is very slow on processors without
-bfloat16 instructions.
+measuring. With --also, more columns, which are not used as reference, show the PyTorch model with
+scaled_dot_product_attention under torch.compile and under bfloat16 autocast, and handloom with precision "bf16". On
+processors without bfloat16 instructions both bfloat16 columns are slow.
 
 Variables that select a linear algebra library's kernels (such as OPENBLAS_CORETYPE) are unset for all libraries.
 Compiled loops (the extra `fast`) and MKL (the extra `mkl`) are used if they are installed; HANDLOOM_COMPILED=0 and
@@ -58,6 +58,7 @@ CPU_TABLE = {
     "torch-lean": "lean, ms:.1f",
     "ratio": "ratio:.2f",
     "torch-compiled": "compiled, ms:.1f",
+    "handloom-bfloat16": "handloom bf16, ms:.1f",
     "torch-bfloat16": "bfloat16, ms:.1f",
     "tokens_per_second": "tokens/s:,",
     "mb": "MB:,",
@@ -120,7 +121,8 @@ def prove_equal(work: Work, threads: int) -> dict[str, Any]:
 def measure(work: Work, options: argparse.Namespace) -> dict[str, Any]:
     """Time interleaved rounds of each library. A round is a step, or a pass over all batches of real data."""
     equal = prove_equal(work, options.threads)
-    sides = ["handloom", *REFERENCES, *(f"torch-{name}" for name in options.also)]
+    further = {"compiled": ["torch-compiled"], "bfloat16": ["handloom-bfloat16", "torch-bfloat16"]}
+    sides = ["handloom", *REFERENCES, *itertools.chain.from_iterable(further[name] for name in options.also)]
     batches = work[1]
     at_once = len(batches) if batches else 3  # steps of a side between two steps of the others
     rounds = options.steps if batches else -(-options.steps // at_once)

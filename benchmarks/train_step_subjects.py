@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.side_by_side import peak_memory, reset_peak_memory
 from benchmarks.train_step_models import Arrays, Size, build, loss, shared_name, sizes_of
-from handloom.autograd import default_generator
+from handloom.autograd import bfloat16_products, default_generator
 from handloom.models.hyperparameters import Settings
 from handloom.train.device_updates import choose_updates
 from handloom.train.distributed import ProcessGroup
@@ -28,6 +28,7 @@ NOAM_WARM_UP = 1000  # warm-up steps of Noam's schedule
 SIDES: Mapping[str, Mapping[str, dict[str, Any]]] = {
     "cpu": {
         "handloom": {},
+        "handloom-bfloat16": {"precision": "bf16"},
         "torch-layers": {"lean": False},
         "torch-lean": {},
         "torch-compiled": {"compiled": True},
@@ -99,6 +100,7 @@ class Handloom(Side):
         self.optimizer = Adam(self.model.parameters(), LEARNING_RATE, BETAS, EPS)
         made = [MicroBatch(0, index, arrays) for index, arrays in enumerate(self.arrays)]
         self.batches, self.last, self.updates = itertools.cycle(made), math.nan, None
+        self.rounds = precision == "bf16"
         if self.clips:
             options = Settings(clip_norm=CLIP_NORM, precision=precision, graphs=graphs)
             self.updates = choose_updates(self.model, self.optimizer, options, ProcessGroup(), [default_generator])
@@ -116,8 +118,9 @@ class Handloom(Side):
 
     def backward(self, batch: Arrays) -> Any:
         self.optimizer.zero_grad()
-        found, _ = self.mean_loss(self.model, batch)
-        found.backward()
+        with bfloat16_products(self.rounds):
+            found, _ = self.mean_loss(self.model, batch)
+            found.backward()
         return found
 
     def wait(self) -> float:

@@ -122,7 +122,7 @@ def _idle(arguments: Any, made: Preset) -> Iterator[tuple[str, bool, str]]:
     yield "lr_factor", not noam, f"only the schedule noam uses it. {cure}"
     for name in ("betas", "eps"):
         yield name, made.optimizer == "sgd", "only adam and adamw use it. Leave it out"
-    yield "name_overflows", made.precision == "fp32", "gradients overflow only in fp16. Add --precision fp16"
+    yield "name_overflows", made.precision != "fp16", "gradients overflow only in fp16. Add --precision fp16"
     yield "average", made.ema is not None, "--ema already averages the weights. Leave out one of the two"
     if isinstance(made, TranslationPreset):
         yield "lowercase", made.words, "the words are in lower case. Leave it out"

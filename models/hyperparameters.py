@@ -56,9 +56,10 @@ class Settings:
     accumulate: Count = setting(
         1, help="number of batches whose gradients are accumulated per update", flag=Flag("K", times=True)
     )
-    precision: Literal["fp32", "fp16"] = setting(
+    precision: Literal["fp32", "fp16", "bf16"] = setting(
         "fp32",
-        help="precision of the forward and backward passes; with fp16, weights stay in float32 and the loss is scaled",
+        help="precision of the forward and backward passes: fp16 computes in float16 with a scaled loss, for GPUs; "
+        "bf16 rounds the operands of matrix products to bfloat16, for CPUs; the weights stay in float32",
         flag=Flag(),
     )
     name_overflows: bool = setting(

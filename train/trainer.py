@@ -26,6 +26,7 @@ import numpy as np
 
 from ..autograd import default_generator
 from ..autograd.backend import use_device
+from ..autograd.bfloat16 import bfloat16_carried_out
 from ..errors import InputError, short
 from ..models.fields import Count, NotNegative, checked, number
 from ..models.hyperparameters import Settings
@@ -196,6 +197,8 @@ class Trainer:
         """Make the remaining updates, with the log, the validations and the saves."""
         now, source = self.progress, self._micro_batches()
         self._tell("on_start")
+        if self.settings.precision == "bf16":
+            self.say(f"bf16 {bfloat16_carried_out()}")
         if now.step == 0:
             self.save()  # a run that is killed from here on can be resumed
         self._received(signals)

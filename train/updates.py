@@ -8,12 +8,12 @@ import ctypes
 import math
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..autograd import Generator, Parameter, Tensor, early, no_grad
+from ..autograd import Generator, Parameter, Tensor, bfloat16_products, early, no_grad
 from ..autograd.backend import is_array
 from ..autograd.engine import backward
 from ..errors import InputError, short
@@ -177,7 +177,7 @@ class Updates:
             scale = float(half.scaler.scale)
             half.cast()
         for batch in batches:
-            with half.passes() if half else nullcontext():
+            with half.passes() if half else bfloat16_products(self.settings.precision == "bf16"):
                 batch.seed(self.generators, seed)
                 value, count, means = measured(loss(self.model, batch.batch))
                 check_counted(count, batch.name)

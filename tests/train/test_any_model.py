@@ -342,7 +342,7 @@ MODEL = nn.Linear(3, 1)
         ({"accumulate": 0}, "accumulate is 0, but it must be a whole number from 1"),
         ({"validate_every": 0}, "validate_every is 0"),
         ({"log_every": 0}, "log_every is 0"),
-        ({"precision": "bf16"}, "precision is 'bf16', but it must be one of fp32, fp16"),
+        ({"precision": "int8"}, "precision is 'int8', but it must be one of fp32, fp16, bf16"),
     ],
 )  # fmt: skip
 def test_wrong_arguments_of_a_trainer_have_one_clear_error(wrong, message) -> None:
@@ -410,7 +410,7 @@ RUNS = st.fixed_dictionaries(
         "ema": st.sampled_from([None, None, 0.5]),
         "accumulate": st.integers(1, 3),
         "clip_norm": st.sampled_from([None, 0.1, 1.0]),
-        "precision": st.sampled_from(["fp32", "fp32", "fp16"]),
+        "precision": st.sampled_from(["fp32", "fp16", "bf16"]),
         "name_overflows": st.booleans(),
         "gradient_norms": st.booleans(),
         "keep": st.integers(1, 3),
