@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -239,13 +240,9 @@ def start_run(arguments: Any, data: Any) -> Iterator[RunFolder]:
     now = {name: library for name, (library, _) in libraries().items()}
     config |= {"notes": list(data.notes), "code": code_digest(), **now}
 
-    def make() -> RunFolder:
-        if arguments.resume:
-            return RunFolder.resume(arguments.resume)
-        path = arguments.out or free_run_folder(Path(program).stem)
-        return RunFolder.create(path, config, overwrite=arguments.overwrite)
-
-    run = run_of_group(make)
+    resume = arguments.resume is not None
+    path = arguments.resume or arguments.out or find_process_group().from_first(partial(free_run_folder, program[:-3]))
+    run = run_of_group(path, config, resume=resume, overwrite=arguments.overwrite)
     if run.replaced:
         print(f"the old run is now {run.replaced}", flush=True)
     for said in other_libraries(run.config, config) if arguments.resume else []:

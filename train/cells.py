@@ -98,10 +98,7 @@ def run_cells(
         start, path = time.perf_counter(), run.cell_path(name)
         resume = group.from_first(lambda: bool(SavedStates(path / SAVES).steps()))
 
-        def folder() -> RunFolder:
-            return RunFolder.resume(path) if resume else RunFolder.create(path, {"cell": name}, overwrite=True)
-
-        with run_of_group(folder) as own:
+        with run_of_group(path, {"cell": name}, resume=resume, overwrite=True) as own:
             try:
                 figures = make(own, options, resume)
             except TrainingStopped as stop:

@@ -8,7 +8,7 @@ it communicates through mpi4py, and sums gradients on GPUs with NCCL (`NcclSums`
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -263,13 +263,15 @@ class GradientSum:
         self._requests.append(self.group.start_sum(flat))
 
 
-def run_of_group(make: Callable[[], RunFolder]) -> RunFolder:
-    """Return `make()`, called on the first of the processes that train together, which makes and locks the folder."""
+def run_of_group(
+    path: str | Path, config: Mapping[str, Any], *, resume: bool = False, overwrite: bool = False
+) -> RunFolder:
+    """Return the run folder that the first of the processes that train together makes, or opens again, and locks."""
     made: list[RunFolder] = []
 
     def first() -> tuple[Path, dict[str, Any]]:
-        made.append(make())
+        made.append(RunFolder.resume(path) if resume else RunFolder.create(path, config, overwrite=overwrite))
         return made[0].path, made[0].config
 
-    path, config = find_process_group().from_first(first)
-    return made[0] if made else RunFolder(path, config)
+    found = find_process_group().from_first(first)
+    return made[0] if made else RunFolder(*found)

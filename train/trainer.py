@@ -18,7 +18,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, fields
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -399,8 +398,7 @@ class Trainer:
             return
         out: Any = self.out
         given = isinstance(out, RunFolder)
-        make = partial(RunFolder.resume, out) if resume else partial(RunFolder.create, out, {})
-        with nullcontext(out) if given else run_of_group(make) as self.run:
+        with nullcontext(out) if given else run_of_group(out, {}, resume=resume) as self.run:
             self.store = RunStore(self.run, self.settings.keep)
             if not given:
                 self.store.continuation = "Continue with fit(..., resume=True)."

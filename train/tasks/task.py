@@ -26,7 +26,7 @@ from ...nn import Module, MultiHeadAttention, checkpoint_activations
 from ...tokenizer import Tokenizer, load_tokenizer
 from ..callbacks import Callback, EarlyStopping, ProgressBar
 from ..data.sources import Batches
-from ..distributed import ProcessGroup, find_process_group, local_device
+from ..distributed import ProcessGroup, find_process_group, local_device, run_of_group
 from ..optim.optimizers import SGD, Adam, AdamW, Optimizer
 from ..optim.schedules import Plateau, Schedule, constant, cosine, linear, noam
 from ..runs.folder import RunFolder
@@ -120,8 +120,7 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
             warmup = min(settings.get("steps", 1000) // 10, 100)
             settings = {"schedule": "linear", "lr": 3e-4, "warmup": warmup, **settings}
         random, resume = default_generator.get_state(), run["resume"]
-        opened = out and (RunFolder.resume(out) if resume else RunFolder.create(out, {"estimator": repr(trained)}))
-        with opened or nullcontext() as folder:
+        with run_of_group(out, {"estimator": repr(trained)}, resume=resume) if out else nullcontext() as folder:
             known = getattr(init or run["teacher"], "tokenizer", None)
             if resume and folder is not None:
                 known = load_tokenizer(folder.tokenizer_path)
