@@ -46,9 +46,7 @@ class OptionParser(Parser):
         return super().format_help()
 
     def stored(self, options: Mapping[str, Any], origin: str) -> dict[str, Any]:
-        """Return the options that config.json records for a run, parsed like a command line. Unknown ones are left out;
-        an error calls the file `origin`.
-        """
+        """Return the known options that config.json, called `origin` in errors, records for a run."""
         kept = {name: value for name, value in options.items() if name in self._options}
         try:
             given = vars(self.parse_args(self.typed(kept)))

@@ -103,9 +103,7 @@ class Flag:
 
 
 def setting(default: Any = MISSING, *, help: str, flag: Flag | None = None) -> Any:
-    """Return a dataclass field with its help text and the option that sets it.
-    A subclass that changes the default keeps the help text and the option.
-    """
+    """Return a dataclass field with a help text and an option, which a subclass with another default keeps."""
     return field(default=default, metadata={"help": help, "flag": flag})
 
 
@@ -129,10 +127,7 @@ _hints: Callable[[Any], dict[str, Any]] = cache(partial(typing.get_type_hints, i
 
 
 def check_fields(owner: Any) -> None:
-    """Raise a ValueError that names the field if a field of a dataclass instance has an invalid value.
-
-    NumPy scalars become Python numbers, which can be saved in JSON.
-    """
+    """Raise a ValueError that names a field of a dataclass with an invalid value. NumPy scalars become Python's."""
     for name, kind in field_kinds(type(owner)).items():
         if not fits(kind, value := getattr(owner, name)):
             raise ValueError(f"{name} is {short(value)}, but it must be {described(kind)}")
@@ -238,9 +233,7 @@ def parse_value(kind: Any, text: str) -> Any:
 
 
 def described(kind: Any, none: bool = True) -> str:
-    """Describe the values that an annotation allows, such as "a whole number from 1 to 1,000" or "one of a, b".
-    The description ends with ", or none" if None is allowed.
-    """
+    """Describe the values that an annotation allows, such as "a whole number from 1 to 1,000" or "one of a, b"."""
     kind, rule, optional = plain_kind(kind)
     if typing.get_origin(kind) is tuple and kind.__args__[-1] is ...:
         words = f"values, each of them {described(kind.__args__[0])}"

@@ -88,9 +88,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Preset(Settings):
-    """The hyperparameters that all tasks share: the Transformer's sizes and options, and the training options. Raises
-    ValueError for an invalid value; see `fields`.
-    """
+    """The hyperparameters that all tasks share: the Transformer's sizes and options, and the training options."""
 
     vocab_size: Count = setting(help="maximum vocabulary size, in tokens")
     d_model: Size = setting(help="model width: number of features per token")

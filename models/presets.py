@@ -135,9 +135,7 @@ LANGUAGE_MODEL_PRESETS = {
 
 
 def kth_cell(heads: int, head_dim: int) -> dict[str, int]:
-    """Return the changes to the preset `paper` for one model of the KTH report's Table 1.
-    The model has one layer, whose width is the sum of its heads' widths.
-    """
+    """Return the changes to the preset `paper` for one model of the KTH report's Table 1, which has one layer."""
     d_model = heads * head_dim
     return {"nhead": heads, "head_dim": head_dim, "d_model": d_model, "dim_feedforward": 4 * d_model, "layers": 1}
 

@@ -63,9 +63,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def token_strings(self, ids: Iterable[int]) -> list[str]:
-        """Return a printable string for each id, for display. The joined strings can differ from the text. Raises
-        InputError if an id is not in `range(vocab_size + unused)`.
-        """
+        """Return a printable string for each id, for display. Raises InputError as `decode`."""
 
     @abstractmethod
     def _content(self) -> dict[str, Any]:
@@ -193,9 +191,7 @@ class Tokenizer(ABC):
 
 
 def check_special_tokens(special_tokens: Sequence[str]) -> tuple[str, ...]:
-    """Return the special tokens as a tuple. They must be distinct non-empty strings. Raises InputError if a token is
-    empty, is not a string, or occurs twice.
-    """
+    """Return the special tokens as a tuple. Raises InputError unless they are distinct non-empty strings."""
     tokens = tuple(several(special_tokens))
     if "" in tokens:
         raise InputError("A special token is empty. Omit it or give it a name.")

@@ -160,9 +160,7 @@ class BPETokenizer(Tokenizer):
         return ids
 
     def encode_bytes(self, data: bytes) -> list[int]:
-        """Return the ids of any bytes; `decode_bytes` is the inverse.
-        When the data are split into words, bytes that are not UTF-8 are treated like punctuation.
-        """
+        """Return the ids of any bytes; `decode_bytes` is the inverse. Bytes that are not UTF-8 count as punctuation."""
         words = self._split(data.decode("utf-8", "surrogateescape"))
         return [id for word in words for id in self._encode_word(word.encode("utf-8", "surrogateescape"))]
 
@@ -181,9 +179,7 @@ class BPETokenizer(Tokenizer):
             return data.decode("utf-8", "replace")
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        """Return the bytes of `ids`, including special tokens. The bytes can be invalid UTF-8. Raises InputError if an
-        id is not in `range(vocab_size + unused)`.
-        """
+        """Return the bytes of `ids`, also of special tokens; they can be invalid UTF-8. Raises as `decode`."""
         return b"".join([self._token_bytes[id] for id in self._known(ids)])
 
     def token_strings(self, ids: Iterable[int]) -> list[str]:

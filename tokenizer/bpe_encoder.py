@@ -17,9 +17,7 @@ _GONE = -2  # merged into the token before it
 
 
 class BPEEncoder:
-    """An encoder that turns the bytes of one word into ids. Each of the `pairs` of ids, in the order in which they were
-    learned, is replaced by the id in `merged`.
-    """
+    """An encoder of the bytes of one word. Each of the `pairs` of ids, in order, becomes an id of `merged`."""
 
     def __init__(self, pairs: Sequence[Pair], merged: Sequence[int], byte_ids: Sequence[int]) -> None:
         self._byte_ids = list(byte_ids)

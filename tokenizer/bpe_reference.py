@@ -15,9 +15,7 @@ Pair = tuple[int, int]
 
 
 def merge_pair(tokens: list[int], pair: Pair, merged: int) -> list[int]:
-    """Replace every occurrence of `pair` in `tokens` by `merged`, from left to right.
-    For example, merging (a, a) in a a a gives aa a.
-    """
+    """Replace every `pair` in `tokens` by `merged`, from left to right: merging (a, a) in a a a gives aa a."""
     result = []
     i = 0
     while i < len(tokens):

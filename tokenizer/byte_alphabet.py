@@ -26,7 +26,5 @@ def bytes_to_text(token: bytes) -> str:
 
 
 def text_to_bytes(text: str) -> bytes:
-    """Return the bytes of the token that is written as `text` in a vocabulary file. Raises KeyError if a character of
-    `text` represents no byte.
-    """
+    """Return the bytes of the token that is written as `text` in a vocabulary file, or raise KeyError."""
     return bytes([_BYTES[character] for character in text])

@@ -12,9 +12,7 @@ from .word_counts import count_words
 
 @dataclass(frozen=True)
 class Compression:
-    """The compression of a text with one vocabulary size: the mean numbers of UTF-8 bytes per token, and of tokens per
-    word, as split by the pre-tokenizer.
-    """
+    """The compression of a text: the mean numbers of UTF-8 bytes per token, and of tokens per word."""
 
     vocab_size: int
     bytes_per_token: float

@@ -38,9 +38,7 @@ Counts = tuple[NDArray[np.uint64], NDArray[np.int64]]  # distinct chunks as numb
 
 
 def count_words(texts: Iterable[str], split: Splitter, *, normalize: bool = False) -> dict[bytes, int]:
-    """Return {word as UTF-8 bytes: number of occurrences}; `normalize` normalises the texts first. Raises InputError
-    if there is no text, or a text is not a string.
-    """
+    """Return {word as UTF-8 bytes: number of occurrences}; `normalize` normalises the texts first."""
     words = _words_of(_count_chunks(_blocks(texts, normalize)), split)
     if not words:
         raise InputError("There is no text to train on: the texts are empty. Check the input.")
@@ -62,9 +60,7 @@ def _blocks(texts: Iterable[str], normalize: bool) -> Iterator[bytes]:
 
 
 def _count_chunks(blocks: Iterable[bytes]) -> dict[bytes, int]:
-    """Count the chunks of all blocks. A chunk is the text between two cuts, without the blank where it is cut; the
-    first chunk of a text begins with _START.
-    """
+    """Count the chunks between two cuts, without the blank of a cut; the first of a text begins with _START."""
     longer: Counter[bytes] = Counter()
     found: list[Counts] = [(np.empty(0, np.uint64), np.empty(0, np.int64))]
     for block in blocks:

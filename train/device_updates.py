@@ -83,10 +83,7 @@ class DeviceUpdates:
         flat.mark_changed()
 
     def _pass(self, loss: Loss, alone: bool, given: tuple[Any, Any]) -> dict[str, Any]:
-        """Add the gradient of a batch. Return its number of tokens, as `count`, and its mean losses.
-
-        If an update uses several batches, it is the gradient of the sum of the batch's losses.
-        """
+        """Add the gradient of a batch, of the sum of its losses if not `alone`; return its `count` and means."""
         seeds, batch = given
         if seeds is not None:
             for generator, seed in zip(self.generators, seeds, strict=True):
@@ -166,10 +163,7 @@ class DeviceUpdates:
 def choose_updates(
     model: Module, optimizer: Optimizer, settings: Settings, group: ProcessGroup, generators: Sequence[Generator]
 ) -> Updates | DeviceUpdates:
-    """Return DeviceUpdates if the model is on a device and Adam or AdamW trains all parameters, else `Updates`.
-
-    Raises InputError if graphs or bf16 are requested and can't be used.
-    """
+    """Return DeviceUpdates if the model is on a device and Adam or AdamW trains all parameters, else `Updates`."""
     every = {id(parameter) for parameter in optimizer.parameters} == set(map(id, model.parameters()))
     device = optimizer.parameters[0].device
     if settings.precision == "bf16" and (device != "cpu" or all(p.dtype != np.float32 for p in optimizer.parameters)):

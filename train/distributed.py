@@ -55,10 +55,7 @@ class ProcessGroup:
         return [value]
 
     def start_sum(self, array: Any) -> Any:
-        """Begin to sum a contiguous array over the ranks, in place; pass the result to `finish_sum` to wait for it.
-
-        All ranks must begin the same sums in the same order.
-        """
+        """Begin to sum a contiguous array over the ranks, in place, in the same order on all; see `finish_sum`."""
         return None
 
     def finish_sum(self, request: Any) -> None:

@@ -11,10 +11,7 @@ from ..nn import Module
 
 
 def generators(model: Module) -> list[Generator]:
-    """Return the default generator and those of the model's layers, once each, also those in lists and dicts.
-
-    Raises TypeError for a generator of another library, whose state no save would hold.
-    """
+    """Return the default generator and those of the model's layers, also in lists and dicts, once each."""
     found: dict[int, Generator] = {id(default_generator): default_generator}
     for name, value in attributes(model):
         for one in _items(value):

@@ -101,9 +101,7 @@ class _Complete:
         return hypothesis
 
     def settled(self, best_open: float, length: int) -> bool:
-        """Return whether no open hypothesis can become one of the best.
-        Each open hypothesis has `length` tokens and a log-probability of at most `best_open`.
-        """
+        """Return whether no open hypothesis, of `length` tokens and at most `best_open`, can become one of the best."""
         if len(self.best) < self.kept:
             return False
         if self.early_stopping is True:

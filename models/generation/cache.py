@@ -37,9 +37,7 @@ class TreeCache:
         self._sweep_at = INITIAL_CAPACITY  # nodes; twice the number that the last sweep left
 
     def append(self, layer: int, key: Any, value: Any) -> tuple[Any, Any]:
-        """Write keys and values of new nodes, (sentences, heads, new, head_dim), and return this layer's whole cache.
-        `extend` must have added the nodes.
-        """
+        """Write keys and values (sentences, heads, new, head_dim) of new nodes; return the layer's whole cache."""
         keys, values = self.keys[layer][: self.sentences], self.values[layer][: self.sentences]
         first = self.length - key.shape[2]
         keys[:, :, first : self.length], values[:, :, first : self.length] = key, value
@@ -60,9 +58,7 @@ class TreeCache:
         self.length += nodes
 
     def distances(self, position: int, new: int) -> np.ndarray:
-        """Return, for each new token and each cached node, the node's position minus the token's position. The shape is
-        (sentences or 1, new or 1, length).
-        """
+        """Return the position of each node minus that of each new token, (sentences or 1, new or 1, length)."""
         positions = self.positions if self.allowed is not None else self.positions[:1]
         queries = np.arange(position, position + (1 if self.width > 1 else new))
         return positions[:, None] - queries[:, None]

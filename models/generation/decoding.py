@@ -93,9 +93,7 @@ class Uncached:
 
 
 def last_logits(output: Any) -> Any:
-    """Return the logits (rows, vocab_size) of the last position of a model's output (rows, length, vocab_size). Raises
-    ValueError for an output of another form.
-    """
+    """Return the logits (rows, vocab_size) of the last position of a model's output (rows, length, vocab_size)."""
     logits = array_of(output)
     if getattr(logits, "ndim", 0) != 3:
         kind = getattr(logits, "shape", type(logits).__name__)

@@ -79,9 +79,7 @@ class Sampler:
 
 
 def _first_above(total: Any, uniform: Any) -> Any:
-    """For each row of cumulative sums (rows, n), return the first index at which the sum exceeds `uniform` times the
-    total. `uniform` is in [0, 1).
-    """
+    """Return the first index at which a row of cumulative sums (rows, n) exceeds `uniform`, below 1, of the total."""
     whole = total[:, -1]
     # The product, if rounded up, could equal the total, which no sum exceeds.
     threshold = array_module(total).minimum(uniform * whole, whole * (1 - 2.0**-52))

@@ -15,10 +15,7 @@ from . import generation_config
 
 @dataclass(frozen=True)
 class Entry:
-    """A parameter of handloom, by its name, and the names and shapes of the tensors in a file of `transformers`.
-
-    Several tensors are concatenated along the parameter's first axis.
-    """
+    """A parameter of handloom, and the tensors of a file that, concatenated along its first axis, have its values."""
 
     own: str
     theirs: tuple[str, ...]

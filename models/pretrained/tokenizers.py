@@ -55,9 +55,7 @@ def _read(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
 
 
 def _with_settings(data: dict[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of a tokenizer.json with the settings of tokenizer_config.json that change ids: more added
-    tokens, and the blank that GPT-2's tokenizer can add before a text.
-    """
+    """Return the content of a tokenizer.json with the tokens and the blank before a text of tokenizer_config.json."""
     added = {token["content"]: token for token in data.get("added_tokens") or []}
     texts = _texts(data)
     known, size = {text: id for id, text in texts.items()}, max(texts, default=-1) + 1

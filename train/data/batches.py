@@ -197,11 +197,7 @@ class TokenBatches:
         return map(self.batch, self.plan(epoch)[start::every])
 
     def fingerprint(self) -> str:
-        """Return a checksum of the options and all tokens.
-
-        For more than four million tokens on one side, it begins with a checksum of some of them, which was the whole
-        fingerprint in older versions.
-        """
+        """Return a checksum of the options and all tokens. For many tokens it begins with the one of older versions."""
         options: tuple[Any, ...] = self.tokens_per_batch, self.seed, self.shuffle, self.curriculum, self.max_length
         options += (self.pad_to,) if self.pad_to > 1 else ()
         options += () if self.pairs_per_batch is None else ("pairs", self.pairs_per_batch)
@@ -288,10 +284,7 @@ def join_neighbours(
 
 
 def _cut(lengths: np.ndarray, budget: int, most: int | None = None) -> list[int]:
-    """Return the positions that divide ascending lengths into parts.
-
-    The number of lengths in a part, times the longest of them, is at most `budget`. A part has at most `most` lengths.
-    """
+    """Cut ascending lengths into parts of at most `most`, whose number times the longest is at most `budget`."""
     cuts = [0]
     while cuts[-1] < len(lengths):
         rest = lengths[cuts[-1] : cuts[-1] + min(budget, most or budget)]

@@ -78,9 +78,7 @@ def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
 
 
 def is_text(value: Any) -> bool:
-    """Return whether a JSON value is a string that UTF-8 can encode and that contains no NUL.
-    Escapes in JSON can produce NUL and unpaired surrogates.
-    """
+    """Return whether a JSON value is a string without NUL and unpaired surrogates, which JSON's escapes can produce."""
     try:
         return isinstance(value, str) and b"\0" not in value.encode()
     except UnicodeEncodeError:
@@ -174,9 +172,7 @@ def is_quoted(cell: str) -> bool:
 
 
 def _reversed(pairs: list[Pair], source: str, target: str) -> bool:
-    """Return whether the first sides are in the target language and the second in the source language, by their most
-    frequent words; False for languages whose words are not known.
-    """
+    """Return whether the most frequent words, if they are known, show that the sides of the pairs are exchanged."""
     if not {source, target} <= _FREQUENT.keys():
         return False
     sides = [Counter(word for pair in pairs[:1000] for word in pair[side].casefold().split()) for side in (0, 1)]
@@ -313,10 +309,7 @@ def _not_utf8(path: str, number: int, offset: int, raw: bytes, error: UnicodeDec
 
 
 def read_tables(module: str, name: str) -> dict[str, Rows]:
-    """Read the sections of the text file `name`, relative to the file of a module: rows of cells by section.
-
-    Two or more blanks separate cells; a lone "-" is an empty cell.
-    """
+    """Read the rows of cells, by section, of a text file. Two or more blanks separate cells; "-" is an empty one."""
     tables: dict[str, Rows] = {}
     for line in (Path(module).parent / name).read_text(encoding="utf-8").splitlines():
         if line.startswith("["):

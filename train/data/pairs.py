@@ -87,9 +87,7 @@ def train_and_valid(
 
 
 def sentence_key(text: str) -> str:
-    """Return a key that is equal for sentences that differ only in case, blanks, punctuation and the composition of
-    accented letters.
-    """
+    """Return a key that ignores case, blanks, punctuation and the composition of accented letters."""
     text = unicodedata.normalize("NFC", text)
     return _NO_LETTERS.sub("", text.casefold()) or text
 

@@ -84,10 +84,7 @@ def rounded(tensors: Mapping[str, np.ndarray], bits: int = 8) -> dict[str, np.nd
 
 
 def load_checkpoint(folder: str | Path) -> LoadedCheckpoint:
-    """Load a file of `save_checkpoint`, by its folder or path, with bit-equal arrays; 8-bit arrays become float32.
-
-    Raises InputError if the file is missing, damaged, or of another format.
-    """
+    """Load a file of `save_checkpoint`, by its folder or path, with bit-equal arrays; 8-bit arrays become float32."""
     path = _path(folder)
     with _open(path) as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict

@@ -263,10 +263,7 @@ def _is_run(folder: Path) -> bool:
 
 
 def _set_aside(run: Path) -> Path:
-    """Rename the run's folder to the first of RUN.old-1, RUN.old-2, ... that is free, and return the new path.
-
-    Raises InputError if it can't be renamed, or another process writes into the run.
-    """
+    """Rename the run's folder to the first of RUN.old-1, RUN.old-2, ... that is free, and return the new path."""
     if run.name in ("", ".."):
         raise InputError(f"{run} is a relative name. Name the run's folder itself, or choose another --out.")
     with files.folder_lock(run):

@@ -73,9 +73,7 @@ class Progress:
         return tokens, means
 
     def note_validation(self, value: float, higher: bool) -> bool:
-        """Count a validation with this value of the monitored metric, and return whether it beats the best one so far.
-        Every later value beats NaN or infinity.
-        """
+        """Count a validation, and return whether it is the best so far. Every later value beats NaN or infinity."""
         better = self.best is None or (value > self.best if higher else value < self.best)
         if better:
             self.best, self.best_step, self.stale = value if math.isfinite(value) else None, self.step, 0
@@ -92,11 +90,7 @@ class Progress:
 
 
 class TrainingClock:
-    """A stopwatch of updates: validations, saves and pictures pause it.
-
-    Attributes:
-        processor: processor seconds of this process and its threads; a resumed run continues from its earlier count.
-    """
+    """A stopwatch of updates, which validations, saves and pictures pause; `processor` are seconds of the process."""
 
     def __init__(self, processor: float = 0.0):
         self.processor = processor

@@ -63,10 +63,7 @@ class RunStore:
         self.saves.save(step, weights, state, snapshots)
 
     def rewind(self, copy_as: str) -> bool:
-        """Put back the result before the end of the training; first copy that of the end, if there is a name for it.
-
-        Returns whether there is a copy.
-        """
+        """Put back the result before the end of the training; return whether that of the end is copied under a name."""
         copies = bool(copy_as) and self.run.model_path.exists()
         if copies:
             _copy(self.run.model_path, self.run.path / copy_as)

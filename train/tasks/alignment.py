@@ -25,10 +25,7 @@ def alignment(weights: np.ndarray, source: Sequence[str], target: Sequence[str])
 def word_weights(
     weights: np.ndarray, source: Sequence[str], target: Sequence[str]
 ) -> tuple[np.ndarray, list[str], list[str]]:
-    """Return the weights between words, (..., target words, source words), and the texts of these words.
-
-    See `alignment`. `weights` are (..., target tokens, source tokens).
-    """
+    """Return weights (..., target words, source words) from those between tokens, and the texts of the words."""
     rows, columns = _words(target), _words(source)
     each, total = _members(rows, len(target)), _members(columns, len(source))
     texts = [

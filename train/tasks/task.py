@@ -80,10 +80,7 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
 
     @classmethod
     def preset_of(cls, trained: TrainedModel, items: int | None = None, **settings: Any) -> Any:
-        """Return the preset for an estimator, chosen by the number of training items if the sizes depend on it.
-
-        Raises InputError for an unknown name or setting, or a wrong value.
-        """
+        """Return the preset for an estimator, chosen by the number of training items if the sizes depend on it."""
         if trained.preset not in PRESET_NAMES:
             raise InputError(f"There is no preset {short(trained.preset)}: choose {', '.join(PRESET_NAMES)}.")
         few = items is not None and items < FEW_ITEMS
@@ -323,10 +320,7 @@ def perplexity(loss: float) -> float:
 def choose_tokenizer(
     run: RunFolder | None, resume: bool, known: TrainedModel | None, make: Callable[[], Tokenizer]
 ) -> Tokenizer:
-    """Return the tokenizer of a resumed run or of an initial model, or else a new one. It is saved in the run's folder.
-
-    Of several processes only the first may call it (`ProcessGroup.from_first`).
-    """
+    """Return the tokenizer of a resumed run or an initial model, or else a new one, and save it in the run's folder."""
     if resume and run is not None:
         if not run.tokenizer_path.exists():
             raise InputError(f"{run.path} ended before its first save, so there is nothing to resume. Start it again.")
@@ -372,10 +366,7 @@ def distillation_loss(logits: Tensor, teacher_logits: Any, counted: Any, tempera
 
 
 def with_teacher(loss: Tensor, logits: Tensor, teacher: Module, inputs: Sequence[Any], counted: Any = None) -> Tensor:
-    """Return the mean of `loss` and the `distillation_loss` against the logits of `teacher(*inputs)`.
-
-    `counted` is the argument of `distillation_loss`; None counts everything.
-    """
+    """Return the mean of `loss` and the `distillation_loss` against the logits of `teacher(*inputs)`."""
     with no_grad():
         soft = teacher(*inputs).data
     counted = np.ones(logits.shape[:-1], bool) if counted is None else counted

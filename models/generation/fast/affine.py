@@ -14,9 +14,7 @@ LINE = 64  # bytes of a cache line, where the blocks begin
 
 @replaces(plain.pack)
 def pack(layers: list[Affine]) -> None:
-    """Copy the weights into blocks of columns, in one array, for which the operating system can use large pages; this
-    makes reading 10% faster.
-    """
+    """Copy the weights into blocks in one array, for which the system can use large pages: 10% faster to read."""
     if not in_loops(layers):
         plain.pack.__wrapped__(layers)  # type: ignore[attr-defined]
         return

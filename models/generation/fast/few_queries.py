@@ -99,9 +99,7 @@ def attend(q: np.ndarray, keys: np.ndarray, values: np.ndarray, bias: np.ndarray
 def bias_in_memory(
     bias: np.ndarray | None, sentences: int, heads: int, queries: int, length: int
 ) -> tuple[int, tuple[int, ...], np.ndarray]:
-    """Return the address of the bias of `attend`, the bytes from one sentence, head and query to the next, and the
-    array, which the caller must keep.
-    """
+    """Return the address of a bias, the bytes from a sentence, head and query to the next, and the array to keep."""
     bias = np.zeros((1, 1, 1, length), np.float32) if bias is None else np.ascontiguousarray(bias, np.float32)
     steps = np.broadcast_to(bias, (sentences, heads, queries, length)).strides[:3]
     return bias.ctypes.data, steps, bias

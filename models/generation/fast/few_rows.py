@@ -40,10 +40,7 @@ ROWS = _tile_rows()
 
 @intrinsic
 def _multiply_tile(context, rows, x, inner, block, out):
-    """Compute out (rows, WIDTH) = x (rows, inner) @ block (inner, WIDTH), for 1 to ROWS rows.
-
-    x, block and out are the addresses of contiguous float32 matrices.
-    """
+    """Compute out (rows, WIDTH) = x (rows, inner) @ block (inner, WIDTH), given as addresses, for 1 to ROWS rows."""
 
     def write(context, builder, signature, arguments):
         rows, x, inner, block, out = arguments

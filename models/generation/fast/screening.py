@@ -146,9 +146,7 @@ def logit_bounds(products, added, layer, counts, sizes, upper, lower):
 
 @fused
 def largest_logits(logits, least, weight, bias, x, most):
-    """Replace each upper bound of a row x by the logit if the bound is at least `least`, and by -inf otherwise.
-    Return False if more than `most` bounds are at least `least`.
-    """
+    """Replace the bounds of a row below `least` by -inf, the others by the logits; return False for over `most`."""
     tokens, found = np.empty(most, np.int64), 0
     for first in range(0, logits.size, LANES):
         some, reach = logits[first : first + LANES], 0

@@ -134,10 +134,7 @@ class FlatAdam:
         self.state[...] = self.xp.asarray(state.view(np.float32))
 
     def overflowed(self) -> Any:
-        """Return whether the gradient of each of `parameters` overflowed: (n,) booleans on the device.
-
-        Call it between `backward` and `step`.
-        """
+        """Return which gradients overflowed, (parameters,) booleans on the device, between `backward` and `step`."""
         finite = self.xp.empty(len(self.parameters), bool)
         for number, part in enumerate(self.views(self.gradient)):
             finite[number] = self.xp.isfinite(part).all()
