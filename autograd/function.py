@@ -14,9 +14,10 @@ import numpy as np
 
 from .backend import Array, as_array, is_array, native
 from .changes import changes
+from .half import HALF, widened
 from .operands import apart, explained, holds_tensors, stacked, tell_apart, weaken
 from .origin import Origin, call_numbers, grad_enabled
-from .sums import HALF, unbroadcast, widened
+from .sums import unbroadcast
 from .tensor import Tensor
 
 # The active observer, which then runs the forward and backward computation of every call.

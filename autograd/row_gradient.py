@@ -81,7 +81,7 @@ def sum_rows(ids: Array, rows: Array, shape: tuple[int, ...]) -> RowGradient:
     order = np.argsort(ids, kind="stable")
     ordered = ids[order]
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    wide = np.float32 if rows.dtype == np.float16 else rows.dtype
+    wide = np.promote_types(rows.dtype, np.float32)
     total = np.add.reduceat(rows[order], starts, axis=0, dtype=wide)
     return RowGradient(ordered[starts], total.astype(rows.dtype, copy=False), shape)
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .backend import array_module, is_array
+from .half import HALF
 
 #: The number of rows that are added one after another.
 BLOCK = 16
@@ -19,7 +20,6 @@ BLOCK = 16
 FEW = 1 << 13
 #: Bytes of consecutive rows that are added as one longer row: NumPy is slow for short rows.
 LONG_ROW = 2048
-HALF = np.dtype(np.float16)
 _reduce: Any = np.add.reduce  # faster than the method `sum`, which calls it
 
 
@@ -86,18 +86,8 @@ def _sum_along(x: np.ndarray, axis: int) -> np.ndarray:
     return np.expand_dims(total, axis).astype(x.dtype)
 
 
-def widened(x: Any) -> Any:
-    """Convert float16 to float32, whose 24 significant bits suffice for sums. Other values are unchanged."""
-    return x.astype(np.float32) if getattr(x, "dtype", None) == HALF else x
-
-
-def accumulator(x: Any) -> Any:
-    """Return the dtype in which to accumulate: float32 for float16, in which integers above 2048 are not exact."""
-    return np.float32 if x.dtype == HALF else None
-
-
 def running_dtype(x: Any) -> Any:
     """Return the dtype in which to add elements one after another: float64 for float32 on the CPU, where the error
     would grow with their number; float32 for float16.
     """
-    return np.float64 if x.dtype == np.float32 and array_module(x) is np else accumulator(x)
+    return np.float64 if x.dtype == np.float32 and array_module(x) is np else np.float32 if x.dtype == HALF else None

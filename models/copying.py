@@ -24,7 +24,7 @@ import numpy as np
 
 from ..autograd import Tensor, ops
 from ..autograd.backend import array_module, constant
-from ..autograd.ops.reduction import widened
+from ..autograd.half import widened
 
 #: Smaller shares count as zero, so that neither their logarithm nor its gradient can overflow.
 _TINY = 1e-20

@@ -22,20 +22,19 @@ class CrossEntropyOnCPU(QuickImplementation):
     sum_c w_c (lse - x_c), so dx = g (p (a + (s/V) sum w) - a onehot(t) - (s/V) w).
     """
 
-    float16 = "mixed"
+    float16 = "widened"
 
     def forward(self, logits):
         rows, classes = logits.shape
-        dtype = np.float32 if logits.dtype == np.float16 else logits.dtype
         real = self.target != self.ignore_index
         target = np.where(real, self.target, 0)
-        weight = np.ones(classes, dtype) if self.weight is None else self.weight.astype(dtype)
+        weight = np.ones(classes, logits.dtype) if self.weight is None else self.weight.astype(logits.dtype)
         row_weight = weight[target] * real
         own = (1 - self.label_smoothing) * row_weight
         each = self.label_smoothing / max(classes, 1) * weight
 
         # With the row's maximum subtracted nothing overflows, and the loss of large logits keeps its digits.
-        p = np.subtract(logits, logits.max(axis=1, keepdims=True) if classes else logits, dtype=dtype)
+        p = np.subtract(logits, logits.max(axis=1, keepdims=True) if classes else logits)
         own_logit = p[np.arange(rows), target]
         with bfloat16_products(False):
             all_logits = product(p, each[:, None])[:, 0] if self.label_smoothing else 0.0
@@ -50,12 +49,11 @@ class CrossEntropyOnCPU(QuickImplementation):
         self.save(logits)
         self.keep(p, target, own, each, real, np.where(count == 0, 1, count))
         if self.reduction == "none":
-            return loss.astype(logits.dtype)
+            return loss
         divisor = 1 if self.reduction == "sum" else divisor_of_mean(count)
-        return np.asarray(loss.sum() / divisor).astype(logits.dtype)
+        return np.asarray(loss.sum() / divisor)
 
     def backward(self, g):
-        (logits,) = self.saved
         p, target, own, each, real, count = self.kept
         if self.reduction == "mean":
             g = g / count
@@ -65,7 +63,7 @@ class CrossEntropyOnCPU(QuickImplementation):
         if self.label_smoothing:
             out -= row * each
         out[np.arange(len(own)), target] -= row[:, 0] * own
-        return out if out.dtype == logits.dtype else out.astype(logits.dtype)
+        return out
 
 
 def divisor_of_mean(count: Any) -> Any:

@@ -12,7 +12,7 @@ from ..tensor import Tensor, array_of
 from .elementwise import elementwise, negative, promoted
 from .erf import erf_array
 from .exponential import sigmoid_array
-from .reduction import floating, narrowed, widened
+from .reduction import floating
 from .registry import declare
 from .selection import selected
 
@@ -129,15 +129,16 @@ softsign = elementwise(
 class GELU(Function):
     """y = x F(x) with the standard normal distribution function F and its density f; dx = g (F(x) + x f(x))."""
 
+    float16 = "widened"
+
     def forward(self, x):
         self.save(x)
-        wide = widened(x)
-        distribution = erf_array(wide * math.sqrt(0.5)) * 0.5 + 0.5
-        self.keep(narrowed(distribution, x))
-        return narrowed(wide * distribution, x)
+        distribution = erf_array(x * math.sqrt(0.5)) * 0.5 + 0.5
+        self.keep(distribution)
+        return x * distribution
 
     def backward(self, g):
-        (x,) = map(widened, self.saved)
+        (x,) = self.saved
         (distribution,) = self.kept
         xp = array_module(x)
         if isinstance(x, Tensor):
@@ -152,16 +153,17 @@ class GELUTanh(Function):
     computed from x clipped to [-16, 16]: beyond these limits, t is -1 or 1 and x^3 can overflow.
     """
 
+    float16 = "widened"
+
     def forward(self, x):
         self.save(x)
-        wide = widened(x)
-        return narrowed(wide * ((self.curve(array_module(x).clip(wide, -16, 16)) + 1) * 0.5), x)
+        return x * ((self.curve(array_module(x).clip(x, -16, 16)) + 1) * 0.5)
 
     def curve(self, x):
         return array_module(x).tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))
 
     def backward(self, g):
-        (x,) = map(widened, self.saved)
+        (x,) = self.saved
         x = array_module(x).clip(x, -16, 16)
         t = self.curve(x)
         slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x * x)

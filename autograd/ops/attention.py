@@ -13,13 +13,13 @@ import numpy as np
 
 from ..arguments import flag, one_of, sizes
 from ..backend import array_module
+from ..half import in_float32
 from ..random import Generator, default_generator
 from ..tensor import array_of, constant_array, is_recorded
 from .dropout import check_probability
 from .elementwise import promoted
 from .exponential import exp
 from .linalg import matmul
-from .reduction import narrowed, widened
 from .registry import declare, dispatch, unsupported_reason
 from .selection import where
 from .shape import broadcast_to, reshape
@@ -27,17 +27,18 @@ from .shape import broadcast_to, reshape
 METHODS = ("auto", "standard", "blocked", "fused")
 
 
+@in_float32
 def attention_plain(
     query: Any, key: Any, value: Any, bias: Any = None, *, mask_spec: "MaskSpec", dropout: float, scale: float,
     generator: Any, return_weights: Any = False, **choices: Any,
 ) -> Any:  # fmt: skip
     """Compute softmax(Q K^T scale + bias) V, with scores of -infinity where a query may not attend. The output of a
-    query that may attend to no key is 0. Scores and sums of float16 inputs are float32.
+    query that may attend to no key is 0.
     """
     xp, (batch, heads, queries, _), keys = array_module(array_of(query)), query.shape, key.shape[2]
-    scores = matmul(widened(query), widened(key).swapaxes(-1, -2)) * scale  # (batch, heads, query, key)
+    scores = matmul(query, key.swapaxes(-1, -2)) * scale  # (batch, heads, query, key)
     for added in (bias, mask_spec.alibi(scores.dtype, xp)):
-        scores = scores if added is None else scores + widened(added)
+        scores = scores if added is None else scores + added
     allowed = mask_spec.as_mask(xp)
     scores = scores if allowed is None else where(allowed, scores, -np.inf)
 
@@ -49,10 +50,9 @@ def attention_plain(
     if dropout:
         mask, factor = generator.keep_mask((batch, keys, heads, queries), dropout)  # fast/attention.py's layout
         dropped = weights * xp.asarray(mask).transpose(0, 2, 3, 1) * factor
-    out = narrowed(matmul(dropped, widened(value)), query)
+    out = matmul(dropped, value)
     if return_weights is False:
         return out
-    weights = narrowed(weights, query)
     return out, weights if return_weights is True else weights[:, list(return_weights)]
 
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from ..backend import array_module
 from ..function import Function, run
+from ..half import widened
 from ..quick import replaceable
 from ..sums import summed
 from ..tensor import Tensor, shape_of
 from .diagonal import diagonal
-from .reduction import widened
 from .registry import declare
 from .shape import moveaxis
 

@@ -13,7 +13,6 @@ from ..backend import array_module, as_array
 from ..function import Function
 from ..operands import weaken
 from ..tensor import Tensor, array_of, only_python_numbers
-from .reduction import widened
 from .registry import declare
 
 
@@ -73,13 +72,14 @@ class Divide(Function):
     """q = x / y; dx = g / y, dy = -(g q) / y. (y^2 can underflow and 1 / y overflow.)"""
 
     broadcasts = True
+    float16 = "widened"
 
     def forward(self, x, y):
         self.save(x, y)
         return x / y
 
     def backward(self, g):
-        x, y = map(widened, self.saved)
+        x, y = self.saved
         needs_x, needs_y = self.needs
         return g / y if needs_x else None, -(g * (x / y)) / y if needs_y else None
 
@@ -96,14 +96,14 @@ class Power(Function):
     """
 
     broadcasts = True
+    float16 = "widened"
 
     def forward(self, x, y):
         self.save(x, y)
         return x**y
 
     def backward(self, g):
-        x, y = map(widened, self.saved)
-        g = widened(g)
+        x, y = self.saved
         xp = array_module(g)
         needs_x, needs_y = self.needs
         gradient_x = gradient_y = None

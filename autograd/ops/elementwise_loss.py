@@ -1,7 +1,4 @@
-"""Losses for numbers and probabilities: squared and absolute error, binary cross-entropy.
-
-Losses of float16 are computed in float32 and rounded.
-"""
+"""Losses for numbers and probabilities: squared and absolute error, binary cross-entropy."""
 
 from collections.abc import Callable
 from functools import reduce
@@ -12,11 +9,11 @@ import numpy as np
 from ..arguments import one_of
 from ..backend import array_module
 from ..function import Function
+from ..half import in_float32
 from ..tensor import Tensor, array_of, shape_of
 from .activation import softplus
 from .elementwise import abs, add, multiply, negative, promoted, square, subtract
 from .loss import REDUCTIONS
-from .reduction import widened
 from .registry import OPS, declare
 
 
@@ -28,12 +25,15 @@ def _reduced(name: str, formula: Callable[..., Tensor], reduction: str, x: Any, 
         raise ValueError(f"{name}: prediction {own} and target {other} differ in shape")
     one_of(f"{name}: reduction", reduction, REDUCTIONS)
     x, target, *factors = promoted(x, target, *(weight for weight in weights if weight is not None))
-    half = x.dtype == np.float16
-    loss = reduce(multiply, map(widened, factors), formula(widened(x), widened(target)))
-    if loss.shape != own:
-        raise ValueError(f"{name}: a weight does not broadcast to {own}: the losses have the shape {loss.shape}")
-    loss = loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
-    return loss.astype(np.float16) if half else loss
+
+    @in_float32
+    def loss(x: Any, target: Any, *factors: Any) -> Tensor:
+        losses = reduce(multiply, factors, formula(x, target))
+        if losses.shape != own:
+            raise ValueError(f"{name}: a weight does not broadcast to {own}: the losses have the shape {losses.shape}")
+        return losses.mean() if reduction == "mean" else losses.sum() if reduction == "sum" else losses
+
+    return loss(x, target, *factors)
 
 
 def _reduced_reference(loss: np.ndarray, reduction: str) -> Any:
@@ -77,7 +77,7 @@ def binary_cross_entropy_with_logits(
         # log s(x) = -softplus(-x) and log(1 - s(x)) = -softplus(-x) - x
         negatives, missed = subtract(1.0, target), softplus(negative(x))
         if pos_weight is not None:
-            missed = multiply(add(multiply(widened(pos_weight), target), negatives), missed)
+            missed = multiply(add(multiply(pos_weight, target), negatives), missed)
         return add(multiply(negatives, x), missed)
 
     logits, target, pos_weight = promoted(logits, target, pos_weight)

@@ -6,26 +6,25 @@ import numpy as np
 
 from ..arguments import one_of
 from ..backend import array_module, constant
+from ..half import in_float32
 from ..tensor import Tensor, array_of, constant_array, is_recorded
 from .dropout import check_probability
 from .elementwise import promoted
 from .linear import check_shapes, linear
 from .loss import _cross_entropy_reference, check_classes, cross_entropy
-from .reduction import narrowed, widened
 from .registry import declare, dispatch
 
 
+@in_float32  # float16 logits might overflow
 def linear_cross_entropy_plain(
     x: Any, weight: Any, bias: Any = None, *, target: Any, class_weight: Any, ignore_index: int, reduction: str,
     label_smoothing: float, block_rows: int | None = None, record: bool = False,
 ) -> Tensor:  # fmt: skip
     """Compute cross_entropy(x W^T + b, target) with all logits at once."""
-    logits = linear(widened(x), widened(weight), widened(bias))  # float16 might overflow
-    loss = cross_entropy(
-        logits, target, weight=class_weight, ignore_index=ignore_index, reduction=reduction,
+    return cross_entropy(
+        linear(x, weight, bias), target, weight=class_weight, ignore_index=ignore_index, reduction=reduction,
         label_smoothing=label_smoothing,
     )  # fmt: skip
-    return narrowed(loss, x)
 
 
 def _reference(x, weight, bias, target, *, class_weight=None, block_rows=None, **options):

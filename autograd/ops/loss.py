@@ -6,10 +6,10 @@ import numpy as np
 
 from ..arguments import one_of
 from ..backend import array_module, as_array, constant
+from ..half import in_float32
 from ..tensor import Tensor, array_of, constant_array
 from .dropout import check_probability
 from .elementwise import promoted
-from .reduction import narrowed, widened
 from .registry import declare, dispatch
 from .selection import where
 from .softmax import log_softmax
@@ -17,6 +17,7 @@ from .softmax import log_softmax
 REDUCTIONS = ("mean", "sum", "none")
 
 
+@in_float32
 def cross_entropy_plain(
     logits: Tensor, *, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float
 ) -> Tensor:
@@ -27,7 +28,7 @@ def cross_entropy_plain(
     is p - onehot(t).
     """
     xp, (rows, classes) = array_module(array_of(logits)), logits.shape
-    log_p = log_softmax(widened(logits))
+    log_p = log_softmax(logits)
     real = target != ignore_index
     target = xp.where(real, target, 0)
     weight = xp.ones(classes, log_p.dtype) if weight is None else weight.astype(log_p.dtype)
@@ -41,7 +42,7 @@ def cross_entropy_plain(
         count = (weight[target] * real).sum()
         none = count == 0  # the mean over no target is NaN, as in PyTorch; its gradient is 0
         losses = losses / (count + none) + xp.where(none, np.float32(np.nan), np.float32(0))
-    return narrowed(losses, logits)
+    return losses
 
 
 def _cross_entropy_reference(
@@ -102,7 +103,9 @@ def cross_entropy(
     if target.dtype.kind == "f" and target.shape == logits.shape:
         if ignore_index >= 0:
             raise ValueError(f"ignore_index ({ignore_index}) is not supported for targets that are distributions")
-        return _against_distributions(logits, target, weight, reduction, label_smoothing)
+        return _against_distributions(
+            logits, target, weight=weight, reduction=reduction, label_smoothing=label_smoothing
+        )
     target = constant_array(target, "cross_entropy: targets")
     if target.shape != logits.shape[:-1] or target.dtype.kind not in "iu":
         raise ValueError(
@@ -127,15 +130,15 @@ def check_classes(op: str, target: Any, classes: int, ignore_index: int) -> None
             raise IndexError(f"{op}: class {target[wrong][0]} is outside 0..{classes - 1}")
 
 
-def _against_distributions(logits: Tensor, target: Any, weight: Any, reduction: str, label_smoothing: float) -> Tensor:
-    """Compute -sum_c w_c t_c log p_c for the smoothed distribution t from other ops, in float32 for float16 inputs."""
-    classes, half = logits.shape[-1], logits.dtype == target.dtype == np.float16
-    logits, target = widened(logits), widened(target)
+@in_float32
+def _against_distributions(
+    logits: Tensor, target: Any, *, weight: Any, reduction: str, label_smoothing: float
+) -> Tensor:
+    """Compute -sum_c w_c t_c log p_c for the smoothed distribution t from other ops."""
+    classes = logits.shape[-1]
     if label_smoothing:
         target = target * (1 - label_smoothing) + label_smoothing / classes
     terms = log_softmax(logits) * target
     losses = -(terms if weight is None else terms * weight.astype(logits.dtype)).sum(axis=-1)
     out = losses if reduction == "none" else losses.sum()
-    if reduction == "mean":
-        out = out / (losses.size or np.nan)
-    return out.astype(np.float16) if half else out
+    return out / (losses.size or np.nan) if reduction == "mean" else out

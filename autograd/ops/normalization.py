@@ -11,7 +11,6 @@ from ..sums import summed
 from ..tensor import Tensor, array_of
 from .dropout import _dropout_reference, check_probability, dropout_add
 from .elementwise import promoted
-from .reduction import narrowed, widened
 from .registry import declare, dispatch
 
 
@@ -22,16 +21,17 @@ class LayerNorm(Function):
     (Ba, Kiros, Hinton 2016, arXiv 1607.06450, equation 4.)
     """
 
+    float16 = "widened"
+
     def __init__(self, eps):
         self.eps = eps
 
     def forward(self, x, weight, bias):
         self.save(x, weight, bias)
         x_hat, _ = self.normalized(x)
-        return narrowed(x_hat * weight + bias, x)
+        return x_hat * weight + bias
 
     def normalized(self, x):
-        x = widened(x)
         try:
             with np.errstate(over="raise", invalid="ignore"):
                 centred = x - row_mean(x)
@@ -45,7 +45,7 @@ class LayerNorm(Function):
 
     def backward(self, g):
         x, weight, _ = self.saved
-        g, (x_hat, r) = widened(g), self.normalized(x)
+        x_hat, r = self.normalized(x)
         h, rows = g * weight, tuple(range(len(x.shape) - 1))
         dx = r * (h - row_mean(h) - x_hat * row_mean(h * x_hat))
         return dx, summed(g * x_hat, rows), summed(g, rows)
@@ -145,6 +145,8 @@ class RMSNorm(Function):
     sum of g x r over the rows.
     """
 
+    float16 = "widened"
+
     def __init__(self, eps):
         self.eps = eps
 
@@ -152,22 +154,21 @@ class RMSNorm(Function):
         self.save(x, *weight)
         rrms = self.inverse_rms(x)
         self.keep(rrms)
-        return narrowed(x * rrms * weight[0] if weight else x * rrms, x)
+        return x * rrms * weight[0] if weight else x * rrms
 
     def inverse_rms(self, x):
-        wide = widened(x)
         try:
             with np.errstate(over="raise"):
-                return 1.0 / array_module(x).sqrt(row_mean(wide * wide) + self.eps)
+                return 1.0 / array_module(x).sqrt(row_mean(x * x) + self.eps)
         except FloatingPointError:  # squares of some rows overflowed
-            unit = unit_of_rows(wide)
-            wide = wide / unit
-            return 1.0 / array_module(x).sqrt(row_mean(wide * wide) + eps_in(unit, self.eps)) / unit
+            unit = unit_of_rows(x)
+            x = x / unit
+            return 1.0 / array_module(x).sqrt(row_mean(x * x) + eps_in(unit, self.eps)) / unit
 
     def backward(self, g):
         x, *weight = self.saved
         rrms = self.inverse_rms(x) if isinstance(x, Tensor) else self.kept[0]  # recorded: it depends on x
-        g, x_hat = widened(g), x * rrms
+        x_hat = x * rrms
         h = g * weight[0] if weight else g
         dx = rrms * (h - x_hat * row_mean(h * x_hat))
         return (dx, summed(g * x_hat, tuple(range(len(x.shape) - 1))))[: 1 + len(weight)]

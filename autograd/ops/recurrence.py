@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from ..half import in_float32
 from ..tensor import Tensor
 from .activation import sigmoid
 from .elementwise import promoted
 from .joining import split, stack
 from .linear import linear
-from .reduction import narrowed, widened
 from .registry import declare, dispatch
 from .trigonometric import tanh
 
@@ -53,5 +53,9 @@ def recurrence(x: Any, weight: Any, bias: Any, *state: Any, step: Any) -> tuple[
     }
     if not fits or not x.shape[1]:
         raise ValueError(f"x is empty or does not fit the state {[part.shape for part in state]}")
-    found = dispatch(recurrence_plain, tuple(map(widened, (x, weight, bias, *state))), step=step)
-    return tuple(narrowed(part, x) for part in found)
+    return _recurrence(x, weight, bias, *state, step=step)
+
+
+@in_float32
+def _recurrence(*operands: Any, step: Any) -> tuple[Tensor, ...]:
+    return dispatch(recurrence_plain, operands, step=step)

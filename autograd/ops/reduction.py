@@ -7,7 +7,7 @@ import numpy as np
 
 from ..backend import array_module
 from ..function import Function
-from ..sums import accumulator, summed
+from ..sums import summed
 from ..tensor import Tensor, array_of, shape_of
 from .registry import declare
 from .selection import where
@@ -41,16 +41,6 @@ def floating(x: Any) -> Any:
     return x.astype(np.float64) if x.dtype.kind in "iub" else x
 
 
-def widened(x: Any) -> Any:
-    """Convert float16 to float32, whose 24 significant bits suffice for sums. Other dtypes are unchanged."""
-    return x.astype(np.float32) if getattr(x, "dtype", None) == np.float16 else x
-
-
-def narrowed(out: Any, x: Any) -> Any:
-    """Convert the result of a computation on `widened(x)` to the precision of x."""
-    return out.astype(np.float16) if x.dtype == np.float16 else out
-
-
 class Reduction(Function):
     def __init__(self, axis: Axis, keepdims: bool):
         self.axis = axis
@@ -82,12 +72,11 @@ def sum(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 class Mean(Reduction):
-    float16 = "mixed"
+    float16 = "widened"
 
     def forward(self, x):
         self.shape = x.shape
-        wide = widened(floating(x))
-        return narrowed(summed(wide, self.axis, self.keepdims) / count(self.axis, x.shape), x)
+        return summed(floating(x), self.axis, self.keepdims) / count(self.axis, x.shape)
 
     def backward(self, g):
         g = g / max_(count(self.axis, self.shape), 1)
@@ -106,12 +95,14 @@ def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 class Prod(Reduction):
     """The product over axes. Its derivative by one element is the product of all other elements, even if some are 0."""
 
+    float16 = "widened"
+
     def forward(self, x):
         self.save(x)
-        return narrowed(x.prod(axis=self.axis, keepdims=self.keepdims, dtype=accumulator(x)), x)
+        return x.prod(axis=self.axis, keepdims=self.keepdims)
 
     def backward(self, g):
-        (x,) = map(widened, self.saved)
+        (x,) = self.saved
         xp = array_module(x)
         axes = normalized_axes(self.axis, x.ndim)
         kept = tuple(a for a in range(x.ndim) if a not in axes)

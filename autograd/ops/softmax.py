@@ -7,14 +7,14 @@ import numpy as np
 from ..backend import array_module
 from ..sums import summed
 from ..tensor import Tensor
-from .reduction import AlongAxis, floating, narrowed, widened
+from .reduction import AlongAxis, floating
 from .registry import declare
 
 
 def _below_top(x: Any, axis: int) -> Any:
-    """Subtract the largest element along `axis` from x, in at least float32."""
-    wide = widened(floating(x))
-    return wide - wide.max(axis=axis, keepdims=True) if x.size else wide.copy()
+    """Subtract the largest element along `axis` from x."""
+    x = floating(x)
+    return x - x.max(axis=axis, keepdims=True) if x.size else x.copy()
 
 
 class Softmax(AlongAxis):
@@ -22,10 +22,11 @@ class Softmax(AlongAxis):
     otherwise. dx_i is the sum over j of g_j dp_j/dx_i.
     """
 
+    float16 = "widened"
+
     def forward(self, x):
         out = array_module(x).exp(_below_top(x, self.axis))
         out /= summed(out, self.axis, keepdims=True)
-        out = narrowed(out, x)
         self.save(out)
         return out
 
@@ -48,12 +49,13 @@ def softmax(x: Any, axis: int = -1) -> Tensor:
 class LogSoftmax(AlongAxis):
     """y_i = x_i - log sum_j exp(x_j); dx = g - exp(y) sum_j g_j."""
 
+    float16 = "widened"
+
     def forward(self, x):
         xp = array_module(x)
         out = _below_top(x, self.axis)
         if x.size:
             out -= xp.log(summed(xp.exp(out), self.axis, keepdims=True))
-        out = narrowed(out, x)
         self.save(out)
         return out
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..backend import array_module, as_array
 from ..function import run
+from ..half import in_float32
 from ..sums import running_dtype, summed
 from ..tensor import Tensor, array_of, shape_of
 from .elementwise import abs, divide, promoted, sign, square, subtract
@@ -19,11 +20,9 @@ from .reduction import (
     max,
     mean,
     min,
-    narrowed,
     normalized_axes,
     spread,
     sum,
-    widened,
 )
 from .registry import declare
 from .shape import reshape
@@ -39,25 +38,30 @@ def _divisor(axis: Axis, shape: tuple[int, ...], ddof: float) -> float:
 def var(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
     """Compute the variance over `axis` (all by default) with the divisor n - ddof; NaN or infinite unless n > ddof."""
     (x,), axis = promoted(x if hasattr(x, "dtype") else as_array(x, "var")), axis_of(x, axis)
-    wide = widened(x)
-    squares = square(subtract(wide, mean(wide, axis, keepdims=True)))
-    return narrowed(divide(sum(squares, axis, keepdims), _divisor(axis, x.shape, ddof)), x)
+    return _var(x, axis=axis, keepdims=keepdims, ddof=ddof)
+
+
+@in_float32
+def _var(x: Any, *, axis: Axis, keepdims: bool, ddof: int) -> Tensor:
+    squares = square(subtract(x, mean(x, axis, keepdims=True)))
+    return divide(sum(squares, axis, keepdims), _divisor(axis, x.shape, ddof))
 
 
 class Root(Reduction):
     """The base class of reductions whose gradient is divided by the result, and is 0 where the result is 0."""
 
-    def save_root(self, x, wide):
-        """Save x and the result `wide` for the gradient. Return the result in x's precision."""
-        out = narrowed(wide, x)
+    float16 = "widened"
+
+    def save_root(self, x, out):
+        """Save x and the result, also as it is before it is rounded to float16. Return the result."""
         self.save(x, out)
-        self.keep(wide)
+        self.keep(out)
         return out
 
     def saved_root(self, g):
         """Return x, and the result and g with 1 and 0 where the result is 0."""
         x, out = self.saved
-        x, out, g = widened(x), widened(out) if isinstance(out, Tensor) else self.kept[0], widened(g)
+        out = out if isinstance(out, Tensor) else self.kept[0]
         xp, zero = array_module(g), array_of(out) == 0
         return x, xp.where(zero, 1.0, out), xp.where(zero, 0.0, g)
 
@@ -70,8 +74,8 @@ class Std(Root):
         self.ddof = ddof
 
     def forward(self, x):
-        wide, xp, divisor = widened(x), array_module(x), _divisor(self.axis, x.shape, self.ddof)
-        centred = wide - self.mean(wide)
+        xp, divisor = array_module(x), _divisor(self.axis, x.shape, self.ddof)
+        centred = x - self.mean(x)
         with np.errstate(over="ignore"):
             squares = summed(centred * centred, self.axis, self.keepdims)
         least, most = (f(squares) if xp is np and squares.size else 0.0 for f in (np.min, np.max))
@@ -109,9 +113,11 @@ def std(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Ten
 class LogSumExp(Reduction):
     """log sum exp x; dx = g softmax(x)."""
 
+    float16 = "widened"
+
     def forward(self, x):
         xp = array_module(x)
-        wide = widened(floating(x))
+        wide = floating(x)
         if count(self.axis, x.shape):
             top = wide.max(axis=self.axis, keepdims=True)
             top = xp.where(xp.isfinite(top), top, 0)  # so that a row of -inf has the sum 0, not NaN
@@ -124,7 +130,7 @@ class LogSumExp(Reduction):
         total = count_top + rest
         with np.errstate(divide="ignore"):
             log = xp.where(count_top, xp.log1p(rest / xp.maximum(count_top, 1)) + xp.log(count_top), xp.log(rest))
-            out = narrowed(log + top, x)
+            out = log + top
         self.save(x)
         self.keep(top, total + (total == 0))
         return out if self.keepdims else xp.squeeze(out, normalized_axes(self.axis, x.ndim))
@@ -132,7 +138,7 @@ class LogSumExp(Reduction):
     def backward(self, g):
         (x,) = self.saved
         top, total = self.kept  # more accurate than exp(x - out) where out is large
-        e = array_module(x).exp(widened(x) - top)
+        e = array_module(x).exp(x - top)
         if isinstance(x, Tensor):  # recorded: it depends on x
             total = summed(e, self.axis, keepdims=True)
             total = total + (total == 0)
@@ -155,12 +161,12 @@ class PNorm(Root):
         self.p = p
 
     def forward(self, x):
-        wide = array_module(x).abs(widened(x))
-        extreme = wide.max if self.p > 0 else wide.min
-        top = extreme(axis=self.axis, keepdims=True) if x.size else wide.sum(axis=self.axis, keepdims=True)
+        size = array_module(x).abs(x)
+        extreme = size.max if self.p > 0 else size.min
+        top = extreme(axis=self.axis, keepdims=True) if x.size else size.sum(axis=self.axis, keepdims=True)
         top = array_module(x).where((top == 0) | (top == np.inf), 1, top)  # powers of |x| / top don't overflow
         with np.errstate(divide="ignore", over="ignore"):  # a negative power of 0 is infinite, and the norm 0
-            total = summed((wide / top) ** self.p, self.axis, self.keepdims)
+            total = summed((size / top) ** self.p, self.axis, self.keepdims)
         return self.save_root(x, total ** (1 / self.p) * top.reshape(total.shape))
 
     def backward(self, g):
@@ -215,6 +221,8 @@ def norm(x: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bo
 
 class CumSum(AlongAxis):
     """y_i = sum of x_j for j <= i; dx_j = sum of g_i for i >= j, a running sum from the end."""
+
+    float16 = "widened"
 
     def forward(self, x):
         out = array_module(x).cumsum(x, axis=self.axis, dtype=running_dtype(x))

@@ -8,7 +8,6 @@ from ..backend import array_module
 from ..function import Function
 from ..tensor import Tensor, array_of
 from .elementwise import elementwise
-from .reduction import widened
 from .registry import declare
 
 sin = elementwise("Sin", "x", lambda g, x, xp: g * xp.cos(x), "Sine, elementwise.")
@@ -56,13 +55,14 @@ class ArcTan2(Function):
     """The angle of the point (x, y); dy = g x / r^2, dx = -g y / r^2 with r^2 = x^2 + y^2; both are 0 at r = 0."""
 
     broadcasts = True
+    float16 = "widened"
 
     def forward(self, y, x):
         self.save(y, x)
         return array_module(y, x).arctan2(y, x)
 
     def backward(self, g):
-        y, x = map(widened, self.saved)
+        y, x = self.saved
         xp = array_module(g)
         size = xp.hypot(x, y)  # its square may overflow or underflow
         size = xp.where(array_of(size) == 0, 1.0, size)
@@ -81,13 +81,14 @@ class Hypot(Function):
     """r = sqrt(x^2 + y^2); dx = g x / r, dy = g y / r; both are 0 at r = 0."""
 
     broadcasts = True
+    float16 = "widened"
 
     def forward(self, x, y):
         self.save(x, y)
         return array_module(x, y).hypot(x, y)
 
     def backward(self, g):
-        x, y = map(widened, self.saved)
+        x, y = self.saved
         xp = array_module(g)
         out = xp.hypot(x, y)
         out = xp.where(array_of(out) == 0, 1.0, out)
