@@ -5,6 +5,7 @@ python -m handloom.course check           check the chapters in order, and show 
 python -m handloom.course check 1         check one chapter
 python -m handloom.course hint 1          show a hint, more detailed each time; the fourth is the solution
 python -m handloom.course watch           check a chapter again whenever its file is saved
+python -m handloom.course ask 'Er singt.' translate with the model that chapter 15 trained
 """
 
 import shlex
@@ -17,6 +18,7 @@ from typing import Any
 
 from ..arguments import Parser, Whole
 from ..cli.command_line import run_main
+from ..errors import InputError
 from .chapter import Chapter, chapters
 from .checking import Report, bar, check, show
 from .folder import Folder, digest, start
@@ -40,6 +42,9 @@ def main() -> None:
     one.add_argument("chapter", help=words, **number)
     one.add_argument("--exercise", metavar="NAME", help="show a hint for the exercise NAME")
     commands.add_parser("watch", parents=[inside], help="check each chapter whenever its file is saved")
+    about = "translate a German sentence with the model that c15_together.py trained and saved"
+    one = commands.add_parser("ask", parents=[inside], help=about)
+    one.add_argument("text", metavar="TEXT", help="a German sentence")
     arguments = parser.parse_args()
     if arguments.command is None:
         parser.print_help()
@@ -56,6 +61,8 @@ def main() -> None:
         _hint(folder, chapter, arguments.exercise)
     elif arguments.command == "watch":
         _watch(folder)
+    elif arguments.command == "ask":
+        _ask(folder, arguments.text)
     elif arguments.chapter is None:
         sys.exit(0 if _check_all(folder) else 1)
     else:
@@ -125,6 +132,17 @@ def _hint(folder: Folder, chapter: Chapter, name: str | None) -> None:
     else:
         more = "the solution" if count == len(exercise.hints) else "more"
         print(f"  Run the same command again to see {more}.")
+
+
+def _ask(folder: Folder, text: str) -> None:
+    from ..train.tasks.translation import Translator  # here, since these modules load slowly
+    from .translator import TRANSLATOR
+
+    path = folder.path / TRANSLATOR
+    if not (path / "model.safetensors").is_file():
+        raise InputError(f"There is no trained translator in {folder.path}. Train it there: python c15_together.py")
+    print(Translator.load(path).translate([text])[0])
+    print(f"To look inside: python -m handloom.explorer {shlex.quote(str(path))}", file=sys.stderr)
 
 
 def _watch(folder: Folder) -> None:

@@ -5,6 +5,7 @@ lines of JSON, so that verdicts before a crash are kept. The last line contains 
 the names of the modules in the learner's folder that the file imported.
 """
 
+import ast
 import importlib.util
 import io
 import json
@@ -22,6 +23,7 @@ from .exercise import Verdict, describe, judged, known
 
 SECONDS = 10  # limit of processor time; all checks of a chapter take less than one second
 BYTES = 4 << 30  # of address space
+OPEN = ("parts", "translator")  # modules of the course that a learner's file may import
 OUTPUT_LIMIT = 2000  # number of characters of printed output that are kept
 
 
@@ -36,16 +38,36 @@ def run(chapter: Chapter, path: Path) -> Iterator[tuple[str, Verdict | None]]:
     except (Exception, SystemExit) as error:
         yield "", Verdict("error", describe(error, str(path)))
         return
+    if file := taken([path, *(path.parent / name for name in helpers(path))]):
+        yield "", Verdict("wrong", f"{file} imports the solutions. Write the answers yourself; `hint` helps.")
+        return
     for exercise in chapter.exercises:
         yield exercise.name, None
         if hasattr(module, exercise.name):
-            verdict = judged(exercise, getattr(module, exercise.name), str(path))
+            answer = getattr(module, exercise.name)
+            home = str(getattr(answer, "__module__", ""))
+            if home.partition(".")[0] == str(__package__).partition(".")[0]:
+                verdict = Verdict("wrong", f"`{exercise.name}` is the one of {home}. Write it yourself; `hint` helps.")
+            else:
+                verdict = judged(exercise, answer, str(path))
         else:
             text = f"There is no `{exercise.name}` in the file. Was it renamed? `hint` shows its first lines."
             verdict = Verdict("missing", text)
         yield exercise.name, verdict
         if not verdict.passed:
             return
+
+
+def taken(files: list[Path]) -> str:
+    """Return the name of the first file that imports modules of the course, which contain the solutions, or ""."""
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            names = [node.module] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            course = [str(name) for name in names if str(name).startswith(str(__package__))]
+            if any(name.rpartition(".")[2] not in OPEN for name in course):
+                return file.name
+    return ""
 
 
 def load(path: Path) -> ModuleType:

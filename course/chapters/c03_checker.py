@@ -74,8 +74,18 @@ def probe_accepts(accepts: Any) -> dict[str, Any]:
         return bool(answer) if isinstance(answer, np.bool_) else need(answer, bool, "accepts(f, rule, x)")
 
     found = {f"the verdict on the right rule of {name}": verdict(*case) for name, case in RIGHT.items()}
+
+    def slipping(x: np.ndarray, g: Any) -> np.ndarray:
+        right = g * (1 - np.tanh(x) ** 2)
+        return right * np.where(np.abs(right) == np.abs(right).max(), 1 + 3e-5, 1)
+
     backwards = (np.tanh, lambda x, g: (g * (1 - np.tanh(x) ** 2))[::-1], RIGHT["tanh"][2])
     mutants = WRONG | {"tanh, with its result in reversed order (not in `WRONG`)": backwards}
+    mutants["tanh of 48 numbers, one of which is wrong by 0.003% (not in `WRONG`)"] = (
+        np.tanh,
+        slipping,
+        np.linspace(-1.5, 1.5, 48),
+    )
     return found | {f"the verdict on the mutant {name}": verdict(*case) for name, case in mutants.items()}
 
 

@@ -24,7 +24,18 @@ def model(seed: int, words: int = 5) -> Model:
     logits = 1.5 * np.random.default_rng(seed).standard_normal((words, words, words))
     logits[:, :, BOS] -= 9
     log_p = logits - np.log(np.exp(logits).sum(axis=2, keepdims=True))
-    return lambda ids: log_p[ids[-2] if len(ids) > 1 else BOS, ids[-1]]
+    return begun(lambda ids: log_p[ids[-2] if len(ids) > 1 else BOS, ids[-1]])
+
+
+def begun(next_log_p: Model) -> Model:
+    """Return a model that raises Wrong unless the ids begin with bos."""
+
+    def checked(ids: Any) -> np.ndarray:
+        if list(ids[:1]) != [BOS]:
+            raise Wrong(f"The model got the words {list(map(int, ids))}. It needs all words so far, with bos in front.")
+        return next_log_p(ids)
+
+    return checked
 
 
 def found(answer: Any, what: str) -> tuple[list[int], float]:
@@ -114,7 +125,7 @@ def real_extended(sentences, next_log_p, bos):
 def probe_beam_search(beam_search: Any) -> dict[str, Any]:
     results: dict[str, Any] = {}
     for text, options in {
-        "with the trap, width 2": (from_table(trap() + 1e-30), 2, 6, 0.0),
+        "with the trap, width 2": (begun(from_table(trap() + 1e-30)), 2, 6, 0.0),
         "with width 1": (model(10), 1, 6, 0.0),
         "with width 2": (model(31), 2, 6, 0.0),
         "with width 2 and a limit of 4": (model(18), 2, 4, 0.0),

@@ -1,7 +1,7 @@
 """Chapter 13, the exercises: a running sum of exponentials, one block, and attention in blocks forward and backward."""
 
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,13 +39,40 @@ def probe_running_sum(running_sum: Any) -> dict[str, Any]:
         "m and total of three blocks, the largest number first": pair(np.split(np.sort(drawn)[::-1], 3)),
         "m and total of three blocks that rise": pair(rising),
         "m and total of numbers near 1000": pair(np.split(1000 + 3 * drawn, 4)),
+        "whether all arrays were in memory at once": holds_the_table(lambda: running_sum(Long())),
+        "how often the arrays were read": reads(running_sum),
     }
 
 
+class Long(Sequence):
+    """LONG arrays of LONG numbers, each of which is made when it is read."""
+
+    def __init__(self) -> None:
+        self.read = 0
+
+    def __len__(self) -> int:
+        return LONG
+
+    def __getitem__(self, index: Any) -> Any:
+        if not -LONG <= index < LONG:
+            raise IndexError(index)
+        self.read += 1
+        return np.full(LONG, float(index % 7))
+
+
+def reads(running_sum: Any) -> int:
+    blocks = Long()
+    running_sum(blocks)
+    return -(-blocks.read // LONG)
+
+
 def real_running_sum(blocks):
-    """Return the largest number, and the total from the largest output of handloom's log_softmax."""
-    whole = np.concatenate(blocks)
-    return whole.max(), np.exp(ops.log_softmax(whole).data * -1).min()
+    """Return the largest number, and the total from the sums that handloom's log_softmax subtracts."""
+    m, log_sum = -np.inf, -np.inf
+    for numbers in blocks:
+        m = max(m, numbers.max())
+        log_sum = np.logaddexp(log_sum, numbers[0] - ops.log_softmax(numbers).data[0])
+    return m, np.exp(log_sum - m)
 
 
 NAMES = "m", "total", "o"

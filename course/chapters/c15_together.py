@@ -8,7 +8,7 @@ import numpy as np
 
 from ...autograd import Parameter, Tensor, ops
 from ...train.optim.optimizers import Adam
-from ..exercise import need, normal
+from ..exercise import Wrong, need, normal
 from .c01_gradient import rule_of
 from .c11_beam import real_beam_search
 from .c15_together_solution import BOS, EOS, HEADS, D, Scalar
@@ -124,6 +124,11 @@ def model(number: int) -> Any:
     tables = 2 * np.random.default_rng(number).standard_normal((8, 7, 7))
 
     def next_logits(source, target):
+        if target[0, 0] != BOS or source[0, -1] != EOS:
+            raise Wrong(
+                f"next_logits got {source[0].tolist()} and {target[0].tolist()}. It needs the source as it was "
+                "given, and the words so far with BOS in front."
+            )
         logits = tables[int(source.sum()) % 8, target[0, -1]] + 900
         logits[[0, BOS]] = -50
         return logits

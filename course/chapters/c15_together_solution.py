@@ -6,6 +6,7 @@ from collections import Counter
 import numpy as np
 
 from ...course.parts import own
+from ...course.translator import TRANSLATOR, save_translator
 from ...nn.positional import sinusoidal_table
 from ...train.data.grammar import build_corpus
 from ...train.tasks.metrics import bleu
@@ -44,6 +45,11 @@ class Tokens:
             if word not in self.known:
                 self.known[word] = [token + FIRST for token in encode(word, self.merges)]
         return [token for word in self.words(text) for token in self.known[word]]
+
+    def parts(self):
+        """Return the bytes of each token, in the order of ids, and the pairs of bytes of the merges."""
+        pairs = [tuple(self.bytes[token + FIRST] for token in pair) for pair in self.merges]
+        return [self.bytes[id] for id in sorted(self.bytes)], pairs
 
     def decode(self, ids):
         return b"".join(self.bytes.get(token, b"") for token in ids).decode(errors="replace")
@@ -232,42 +238,77 @@ def translate(next_logits, source, width=4):
     return beam_search(next_log_p, BOS, EOS, width, 40, 1.0)[0]
 
 
-def run(steps=1200, pairs=10_000, merges=400, tests=40):
-    """Train on handloom's German-English grammar, and print the BLEU of held-out sentences."""
+class Translator:
+    """Weights, arrays by name, and the tokens with which they translate."""
+
+    def __init__(self, weights, tokens):
+        self.weights, self.tokens = weights, tokens
+
+    def logits(self, source, target):
+        return logits_of({name: Scalar(weight) for name, weight in self.weights.items()}, source, target).data
+
+    def translate(self, german, width=4):
+        source = [*self.tokens.encode(german), EOS]
+        return self.tokens.decode(translate(lambda *ids: self.logits(*ids)[0, -1], source, width))
+
+    def looks_ahead(self, source, target):
+        """Return whether a prediction depends on later words, as in chapter 16."""
+        earlier = self.logits(source, target[:, :-1])
+        return not np.allclose(self.logits(source, target)[:, :-1], earlier, atol=1e-3)
+
+
+def least_loss(vocabulary, smoothing=0.1):
+    """Return the least possible loss: that of a model that predicts the smoothed targets of chapter 5 exactly."""
+    each = smoothing / vocabulary
+    own = 1 - smoothing + each
+    return -own * np.log(own) - (vocabulary - 1) * each * np.log(each)
+
+
+def run(steps=1200, pairs=10_000, merges=400, tests=40, folder=None):
+    """Train on handloom's German-English grammar, print the BLEU of held-out sentences, and save the translator."""
     corpus = build_corpus(train_size=pairs, valid_size=tests, test_size=tests)
     tokens = Tokens([text for pair in corpus.train for text in pair], merges)
     rows = sorted(([tokens.encode(text) for text in pair] for pair in corpus.train), key=lambda pair: len(pair[0]))
-    rng = np.random.default_rng(0)
+    rng, seen = np.random.default_rng(0), []
+    weights = new_weights(FIRST + len(tokens.bytes))
+    mine = Translator(weights, tokens)
+    print(f"Every 100 steps: the loss, and a translation of {corpus.test[0][0]!r}")
 
     def batches():
         for step in range(1, steps + 1):
             first = rng.integers(max(1, len(rows) - 48))  # neighbours of similar length: little padding
             german, english = zip(*rows[first : first + 48], strict=True)
             yield shifted(german, PAD, BOS, EOS)[1], *shifted(english, PAD, BOS, EOS)
-            if step % 100 == 0 or step == steps:
-                print(f"step {step} of {steps}", flush=True)
+            if step % 100 == 0 or step == steps:  # the weights have been updated when the next batch is wanted
+                loss, said = np.mean(seen[-100:]), mine.translate(corpus.test[0][0], 1)
+                print(f"step {step:5} of {steps}   loss {loss:.2f}   {said}", flush=True)
 
     def loss_of(nodes, batch):
         source, read, say = batch
-        return loss_node(logits_of(nodes, source, read), say)
+        loss = loss_node(logits_of(nodes, source, read), say)
+        seen.append(float(loss.data))
+        return loss
 
-    weights = new_weights(FIRST + 256 + len(tokens.merges))
     losses = learn(weights, loss_of, batches(), lambda step: 2 * noam(step, D, steps // 5 + 1))
-    print(f"loss: {losses[0]:.2f} at first, {np.mean(losses[-50:]):.2f} at last (1.0 would be good)")
+    least = least_loss(len(weights["table"]))
+    print(f"loss: {losses[0]:.2f} at first, {np.mean(losses[-50:]):.2f} at last; none is below {least:.2f}")
+    if mine.looks_ahead(*(np.array([ids]) for ids in rows[-1])):
+        print("The loss means nothing: the decoder sees the words that it should predict. Is its mask causal?")
 
-    nodes = {name: Scalar(weight) for name, weight in weights.items()}
-    said = []
-    for german, english in corpus.test:
-        ids = translate(
-            lambda source, target: logits_of(nodes, source, target).data[0, -1], [*tokens.encode(german), EOS]
-        )
-        said.append(tokens.decode(ids))
-        if len(said) <= 5:
-            print(f"{german}\n  yours:     {said[-1]}\n  reference: {english}")
+    said = [mine.translate(german) for german, _ in corpus.test]
+    right = [text == english for text, (_, english) in zip(said, corpus.test, strict=True)]
+    for what, wanted in (("right", True), ("wrong", False)):
+        print(f"\n{right.count(wanted)} of {tests} sentences that it has never seen are {what}.")
+        for number in [i for i in range(tests) if right[i] == wanted][:3]:
+            german, english = corpus.test[number]
+            print(f"{german}\n  yours:     {said[number]}\n  reference: {english}")
     score = bleu(said, [english for _, english in corpus.test])
-    print(score)
+    print(f"\n{score}")
+    if folder:
+        save_translator(folder, losses, weights, *tokens.parts(), HEADS)
+        print(f"Saved in {folder}. To ask it: python -m handloom.course ask 'Der Hund schläft.'")
     return losses, score
 
 
 if __name__ == "__main__":
-    run()
+    run(folder=TRANSLATOR)

@@ -30,7 +30,10 @@ def probe_sees_the_future(sees_the_future: Any) -> dict[str, Any]:
     w, ids = new_weights(), tokens()
     found = models() | {"a first position that sees the last token": first_sees_last}
     verdicts = {f"a model with {name}": sees_the_future(one, w, ids) for name, one in found.items()}
-    return verdicts | {"the ids afterwards": ids}
+    looks_ahead, always = with_left(mended, "the mask"), np.repeat(ids[:1], VOCABULARY, axis=0)
+    always[:, -1] = np.arange(VOCABULARY)
+    each = [sees_the_future(looks_ahead, w, row[None]) for row in always]
+    return verdicts | {"the ids afterwards": ids, "a mistake in the mask, for each last token of a sentence": each}
 
 
 def real_sees_the_future(model, w, ids):

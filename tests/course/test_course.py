@@ -9,8 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from handloom.autograd import no_grad
 from handloom.course import __main__ as command
 from handloom.course import checking
 from handloom.course.chapter import BUILT, ROOT, chapters, definition
@@ -18,10 +20,13 @@ from handloom.course.checking import check
 from handloom.course.comparing import difference
 from handloom.course.exercise import Verdict, differing
 from handloom.course.folder import Folder, start
+from handloom.course.translator import as_translator, save_translator
 from handloom.course.trial import run
 from handloom.errors import InputError
 from handloom.explorer.yours import BUILT as SHOWN
 from handloom.files import atomic_file, temporary_name, write_json
+from handloom.train.data.grammar import build_corpus
+from handloom.train.tasks.translation import Translator
 
 FIRST = chapters()[0]
 
@@ -350,3 +355,65 @@ def test_the_session_of_the_page_is_real(folder, monkeypatch, capsys) -> None:
     assert all(text.rstrip("\n") in page for text in spoken[:4])
     for chapter in chapters():
         assert f"| {chapter.number} | {chapter.title} |" in page
+
+
+# -- solutions are no answers, and chapter 15's translator ------------------------------------------------------------
+
+TAKEN = {
+    "from handloom.course.chapters.c01_gradient_solution import *": "c01_gradient.py imports the solutions.",
+    "from handloom.course.chapter import chapters\nmultiply = chapters()[0].exercises[0].real": "imports the sol",
+    "import helper": "helper.py imports the solutions.",
+    "import sys\nmultiply = sys.modules['handloom.course.chapters.c01_gradient_solution'].multiply": "is the one of",
+}
+
+
+@pytest.mark.parametrize("code", TAKEN)
+def test_a_solution_is_no_answer(folder, code) -> None:
+    (folder.path / "helper.py").write_text(
+        "from handloom.course.chapters import c01_gradient_solution", encoding="utf-8"
+    )
+    folder.file(FIRST).write_text(f"{FIRST.stub.text}\n\n{code}\n", encoding="utf-8")
+    report = check(FIRST, folder.file(FIRST))
+    assert report.passed == []
+    assert TAKEN[code] in "".join(verdict.text for verdict in report.verdicts.values())
+
+
+@pytest.fixture(scope="module")
+def together() -> tuple:
+    """Return chapter 15's solution, an untrained translator of it, and sentences."""
+    solution = chapters()[14].solution
+    pairs = build_corpus(train_size=60, valid_size=2, test_size=2).train
+    tokens = solution.Tokens([text for pair in pairs for text in pair], 40)
+    return solution, solution.Translator(solution.new_weights(3 + len(tokens.bytes)), tokens), pairs
+
+
+def test_the_saved_translator_of_chapter_15_is_the_learners(together, folder, monkeypatch, capsys) -> None:
+    solution, mine, pairs = together
+    model, tokenizer = as_translator(mine.weights, *mine.tokens.parts(), solution.HEADS)
+    for text in [text for pair in pairs for text in pair]:
+        assert tokenizer.encode(text) == mine.tokens.encode(text)
+    source, target = np.array([[*tokenizer.encode(pairs[0][0]), 2]]), np.array([[1, *tokenizer.encode(pairs[0][1])]])
+    with no_grad():
+        np.testing.assert_allclose(model.eval()(source, target).data, mine.logits(source, target), atol=1e-4)
+    code, _ = call(monkeypatch, capsys, "start", str(folder.path))
+    with pytest.raises(InputError, match="no trained translator"):
+        call(monkeypatch, capsys, "ask", "x", "--dir", str(folder.path))
+    save_translator(folder.path / "translator", [2.0, 1.0], mine.weights, *mine.tokens.parts(), solution.HEADS)
+    code, said = call(monkeypatch, capsys, "ask", pairs[0][0], "--dir", str(folder.path))
+    assert (code, said) == (0, Translator.load(folder.path / "translator").translate([pairs[0][0]])[0] + "\n")
+
+
+def test_chapter_15_notices_a_decoder_that_sees_the_words_to_predict(together, monkeypatch) -> None:
+    solution, mine, pairs = together
+    ids = [np.array([mine.tokens.encode(text)]) for text in pairs[0]]
+    assert not mine.looks_ahead(*ids)
+    attend = solution.attend
+    monkeypatch.setattr(solution, "attend", lambda q, k, v, mask: attend(q, k, v, True))
+    assert mine.looks_ahead(*ids)
+
+
+def test_the_least_loss_is_that_of_the_smoothed_targets(together) -> None:
+    solution, _, _ = together
+    targets = np.full((1, 659), 0.1 / 659) + 0.9 * (np.arange(659) == 5)
+    assert solution.least_loss(659) == pytest.approx(float(solution.smoothed(np.log(targets), np.array([5]), 0.1)))
+    assert solution.least_loss(659) == pytest.approx(0.97, abs=0.005)
