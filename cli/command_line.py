@@ -3,6 +3,7 @@
 import io
 import itertools
 import os
+import re
 import signal
 import sys
 import time
@@ -15,6 +16,7 @@ from ..arguments import print_error
 from ..autograd.backend import DeviceError, GraphError
 from ..errors import InputError, printable, remedy
 from ..files import check_line_ends, make_folder
+from ..train.data.files import iter_lines
 from ..train.distributed import find_process_group
 from ..train.runs.progress import TrainingStopped
 
@@ -120,22 +122,44 @@ def results_folder(path: Path | None, name: str) -> Path:
     return make_folder(path)
 
 
+def file_of(text: str, number: int) -> str | None:
+    """Return the contents of the file that the argument `text` names, or None if it is a text.
+
+    A name has an ending or a folder, such as letter.txt or ./letter; other words are a text even if there is such a
+    file, which a message says. Raises InputError for a blank argument, for one that is not UTF-8, for the name of a
+    text file that does not exist, and for a file that `iter_lines` can't read.
+    """
+    check_text(text, f"Text {number}")
+    if not text.strip():
+        raise InputError(f"Text {number} is empty. Give a text that contains words.")
+    if os.path.isfile(text):
+        if os.path.splitext(text)[1] or os.path.dirname(text):
+            lines, end = [*iter_lines(text)], Path(text).read_bytes()[-2:]
+            new_line = "\r\n" if end == b"\r\n" else "\n"
+            return new_line.join(lines) + new_line * end.endswith(b"\n")
+        print(f"note: {text} is also a file; ./{text} would be read", file=sys.stderr)
+    elif re.fullmatch(r"[^\s:]+\.(?:txt|md|srt|tsv|csv|html?|pdf|docx?)", text):
+        raise InputError(f"There is no file {text}. Give the path of a file or a text; - reads standard input.")
+    return None
+
+
 def sentences_from(arguments: list[str]) -> Iterator[str]:
-    """Yield the texts in `arguments`, or the lines of standard input if there are none or only "-".
+    """Yield the texts in `arguments` and the lines of the files that they name (`file_of`), or the lines of standard
+    input if there are no arguments or only "-".
 
     A line keeps its blanks, and a blank line is yielded, so that the output has as many lines as the input. Raises
-    InputError for a blank argument, and for text that is not UTF-8.
+    InputError for text that is not UTF-8, and as `file_of` does.
     """
-    arguments = [] if arguments == ["-"] else arguments
-    for number, sentence in enumerate(arguments, 1):
-        check_text(sentence, f"Text {number}")
-        if not sentence.strip():
-            raise InputError(f"Text {number} is empty. Give a text that contains words.")
-        if os.path.isfile(sentence):
-            print(f"note: {sentence} is also a file; `< {sentence}` reads its lines", file=sys.stderr)
-    if arguments:
-        yield from arguments
+    if arguments in ([], ["-"]):
+        yield from lines_of_input()
         return
+    contents = [file_of(text, number) for number, text in enumerate(arguments, 1)]
+    for text, found in zip(arguments, contents, strict=True):
+        yield from [text] if found is None else found.splitlines()
+
+
+def lines_of_input() -> Iterator[str]:
+    """Yield the lines of standard input. Raises InputError for text that is not UTF-8."""
     for number, line in enumerate(sys.stdin.buffer, 1):
         if b"\0" in line:
             cure = "If the text is UTF-16, convert it, for example with iconv -f utf-16 -t utf-8"

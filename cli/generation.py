@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import functools
 import itertools
 import math
 import re
@@ -19,10 +20,12 @@ from ..errors import InputError, printable, short
 from ..models import Rules, Strategy
 from ..models.fields import Bounds, NotNegative
 from ..models.shipped import TRANSLATORS, min_log_probability
+from ..train.data.downloads import PUBLISHED
 from ..train.tasks.alignment import alignment
-from ..train.tasks.sentences import join_text, missing_numbers, split_text
+from ..train.tasks.literals import missing
+from ..train.tasks.sentences import as_one_line, join_text
 from ..train.tasks.translator import Translator
-from .command_line import check_text, sentences_from
+from .command_line import check_text, file_of, sentences_from
 from .options import OfKind, OptionParser, share
 
 if TYPE_CHECKING:
@@ -35,11 +38,14 @@ Repetition = Annotated[float, Bounds(0.01, 100)]
 #: Number of sequences that are computed at the same time.
 _WIDTH = Whole(1, 1000)
 SHADES = " .:-=+*#%@"
-#: Frequent words of the languages of `TRANSLATORS` that the other one does not have.
+#: Frequent words of the languages of `TRANSLATORS`. `PUBLISHED` has frequent sequences of three letters: those of the
+#: 74,000 Tatoeba sentences that tell the two languages apart best.
 FREQUENT_WORDS = {
-    "en": r"\b(?:the|i|you|he|she|we|they|is|are|am|were|and|of|to|my|your|have|do|does|what|where|who|this|with)\b",
+    "en": r"\b(?:the|i|you|he|she|we|they|is|are|am|were|and|of|to|my|your|have|do|does|what|where|who|this|with|has|"
+    r"it|that|for|a|be)\b",
     "de": r"\b(?:der|das|ich|du|sie|wir|ihr|ist|sind|bin|und|zu|es|mein|nicht|haben|wo|wer|mit|für|dem|den|ein)\b",
 }
+_LANGUAGES = {"en": "English", "de": "German"}
 TOGETHER = 2000  # number of lines that are translated in one call
 
 
@@ -167,80 +173,125 @@ def each_text(arguments: argparse.Namespace, show: Callable[[str], object]) -> N
 def show_translations(translator: Translator, arguments: argparse.Namespace) -> None:
     """Print the translator's output for each text; see `each_text`.
 
-    The lines of a file or a pipe are translated in batches, which is several times faster than line by line. A line
-    that the model can't read gives a blank line. After the last line, an InputError names these lines. An InputError
-    also refuses a minimum length that the model can't generate.
+    The lines of standard input are translated in batches, which is several times faster than line by line. A line that
+    the model can't read gives a blank line. After the last line, an InputError names these lines. An InputError also
+    refuses a minimum length that the model can't generate.
     """
     check_lengths(strategy_of(arguments), translator.model.config.max_length)
+    numbers = itertools.count(1)
     if arguments.interactive:
         typed = itertools.count(0, TOGETHER)
-        each_text(arguments, lambda text: show_hypotheses(translator, [text], arguments, next(typed)))
-        return
-    lines = (line.rstrip() for text in sentences_from(arguments.texts) for line in text.rstrip().split("\n"))
-    refused: dict[int, InputError] = {}
 
-    def readable() -> Iterator[str]:
-        for number, line in enumerate(lines, 1):
+        def show(text: str) -> None:
+            chosen = directed(translator, text, arguments)
+            show_hypotheses(chosen, [pieces_of(f"{text}\n", chosen, arguments)], arguments, next(typed))
+
+        each_text(arguments, show)
+        return
+    first, refused = 0, dict[int, InputError]()
+    for batch in batches_from(arguments, whole=splits(translator, arguments)):
+        translator, pieces = directed(translator, "\n".join(batch), arguments), []
+        for text in batch:
+            number = next(numbers)
             try:
-                if sentences := pieces_of(line, translator, arguments)[1::2]:
+                pieces.append(pieces_of(text, translator, arguments))
+                if sentences := pieces[-1][1::2]:
                     translator.source_ids(sentences)
             except InputError as error:
-                refused[number] = error
-            yield "" if number in refused else line
-
-    known, first = readable(), 0
-    while batch := list(itertools.islice(known, TOGETHER)):
-        first = show_hypotheses(translator, batch, arguments, first)
+                refused[number], pieces[-1] = error, ["\n"]
+        first = show_hypotheses(translator, pieces, arguments, first)
     if refused:
-        numbers = ", ".join([*map(str, refused)][:9]) + (", ..." if len(refused) > 9 else "")
-        raise InputError(f"The output is blank for line {numbers}. {next(iter(refused.values()))}")
+        lines = ", ".join([*map(str, refused)][:9]) + (", ..." if len(refused) > 9 else "")
+        raise InputError(f"The output is blank for line {lines}. {next(iter(refused.values()))}")
+
+
+def batches_from(arguments: argparse.Namespace, *, whole: bool) -> Iterator[list[str]]:
+    """Yield the texts that are translated in one call: `TOGETHER` lines of standard input, or all arguments, unless
+    each may have its own direction. Of an argument that names a file, the text is the file as a `whole`, or each line.
+    A text ends with a line feed, unless its file does not.
+    """
+    texts = arguments.texts
+    if texts in ([], ["-"]):
+        lines = (line.rstrip() + "\n" for line in sentences_from(texts))
+        while batch := list(itertools.islice(lines, TOGETHER)):
+            yield batch
+        return
+    contents = [file_of(text, number) for number, text in enumerate(texts, 1)]
+    read = [f"{text.rstrip()}\n" if own is None else own for text, own in zip(texts, contents, strict=True)]
+    each = [[text] if whole else [f"{line.rstrip()}\n" for line in text.rstrip().split("\n")] for text in read]
+    yield from each if turns(arguments) else [list(itertools.chain(*each))]
+
+
+def turns(arguments: argparse.Namespace) -> bool:
+    """Return whether the texts determine the direction: --to and --model rule this out."""
+    return "to" in arguments and not arguments.given & {"to", "checkpoint"}
+
+
+load_once = functools.cache(Translator.load)
+
+
+def directed(translator: Translator, text: str, arguments: argparse.Namespace) -> Translator:
+    """Return the translator, or that of the other direction if the text is in the language into which the first one
+    translates; a message on standard error says so.
+    """
+    for to, name in TRANSLATORS.items() if turns(arguments) else ():
+        if name == arguments.checkpoint and looks_like(text, to):
+            (other,) = TRANSLATORS.keys() - {to}
+            into = f"it is translated into {_LANGUAGES[other]}; --to {to} rules this out"
+            print(f"note: this text looks like {_LANGUAGES[to]}: {into}", file=sys.stderr)
+            arguments.checkpoint = TRANSLATORS[other]
+            return load_once(arguments.checkpoint)
+    return translator
+
+
+def splits(translator: Translator, arguments: argparse.Namespace) -> bool:
+    """Return whether texts are split into sentences: not if --nbest or --show-attention describe a whole line."""
+    return translator.splits and arguments.nbest == 1 and not arguments.show_attention
 
 
 def pieces_of(text: str, translator: Translator, arguments: argparse.Namespace) -> list[str]:
-    """Return the pieces of `split_text`, or the text as one sentence if --nbest or --show-attention describe it."""
-    if translator.splits and arguments.nbest == 1 and not arguments.show_attention:
-        return split_text(text)
-    return ["", text.strip(), ""] if text.strip() else [""]
+    """Return the pieces of a text that is split (`Translator.pieces`), or the text as one sentence."""
+    if splits(translator, arguments):
+        return translator.pieces(text)
+    return ["", text.strip(), "\n"] if text.strip() else ["\n"]
 
 
-def show_hypotheses(translator: Translator, texts: list[str], arguments: argparse.Namespace, first: int = 0) -> int:
-    """Print the translator's output for each text, with scores if several outputs are requested.
+def show_hypotheses(
+    translator: Translator, texts: list[list[str]], arguments: argparse.Namespace, first: int = 0
+) -> int:
+    """Print the translator's output for each text, given as `pieces_of`; with scores if several outputs are requested.
 
-    Each text has `n_best` lines; a line is blank if there are fewer different outputs. `first` is the number of the
-    first sentence, for sampling. Returns the number after the last sentence.
+    Each text then has `n_best` lines; a line is blank if there are fewer different outputs. `first` is the number of
+    the first sentence, for sampling. Returns the number after the last sentence.
     """
     strategy = strategy_of(arguments)
     progress, scores = len(texts) > 1 or strategy.width > 20, strategy.n_best > 1
     least = min_log_probability(arguments.checkpoint)
-    pieces = [pieces_of(text, translator, arguments) for text in texts]
-    given = [sentence for text in pieces for sentence in text[1::2]]
+    given = [as_one_line(sentence) for text in texts for sentence in text[1::2]]
     scored = scores or least > -math.inf
     found = translator.hypotheses(given, strategy=strategy, progress=progress, scores=scored, first=first)
+    ranked = [[(translator.tokenizer.decode(own.ids), own) for own in hypotheses] for hypotheses in found]
     if translator.splits and not scores:
-        found = translator.with_numbers(given, found, strategy)
-    judged, alpha = found, strategy.alpha if strategy.beam > 1 else 0.0
+        ranked = [[best] for best in translator.with_literals(given, found, strategy)]
+    judged, alpha = [own[0][1] for own in ranked], strategy.alpha if strategy.beam > 1 else 0.0
     if least > -math.inf and (strategy.sampling or strategy.coverage or strategy.rules != Rules()):  # other scores
-        judged, alpha = translator.hypotheses(given, strategy=Strategy(beam=1), progress=progress), 0.0
-    results = zip(given, found, judged, strict=True)
-    for text in pieces:
-        if len(text) == 1:  # a line without words stays as it is, so that source and output lines correspond
-            print(*text * strategy.n_best, sep="\n")
-            continue
+        judged, alpha = [own[0] for own in translator.hypotheses(given, strategy=Strategy(beam=1))], 0.0
+    results = zip(given, ranked, judged, strict=True)
+    for text in texts:
         own = list(itertools.islice(results, len(text) // 2))
-        for rank, hypothesis in enumerate(own[0][1]):
-            score = f"{hypothesis.score:8.3f}  " if scores else ""
-            outputs = [in_one_line(translator.tokenizer.decode(hypotheses[rank].ids)) for _, hypotheses, _ in own]
-            print(f"{score}{join_text(text, outputs)}")
-        print("\n" * (strategy.n_best - len(own[0][1])), end="")
+        for rank in range(strategy.n_best):  # a line without words stays as it is, so that the lines correspond
+            known = [ranks[rank] for _, ranks, _ in own if rank < len(ranks)]
+            score = f"{known[0][1].score:8.3f}  " if known and scores else ""
+            shown = join_text(text, [in_one_line(output) for output, _ in known]) if len(known) == len(own) else "\n"
+            print(score + without_controls(shown), end="")
         sys.stdout.flush()
-        for sentence, hypotheses, likely in own:
-            unlike = least > -math.inf and translator.mean_log_probability(likely[0], alpha) < least
-            output = translator.tokenizer.decode(hypotheses[0].ids)
-            lost = missing_numbers(sentence, output) if translator.splits else []
+        for sentence, ranks, likely in own:
+            unlike = least > -math.inf and translator.mean_log_probability(likely, alpha) < least
+            lost = missing(sentence, ranks[0][0]) if translator.splits else []
             for note in notes(sentence, arguments.checkpoint, lost, unlike=unlike):
                 print(f"note: {note}: {printable(short(sentence))}", file=sys.stderr)
-        if arguments.show_attention:
-            weights, source, target = translator.attention(own[0][0], own[0][1][0].ids)
+        if arguments.show_attention and own:
+            weights, source, target = translator.attention(own[0][0], own[0][1][0][1].ids)
             print(attention_text(weights, source, target))
             print("  ".join(f"{word}:{found}" for word, found in alignment(weights, source, target)))
     sys.stdout.flush()
@@ -249,10 +300,9 @@ def show_hypotheses(translator: Translator, texts: list[str], arguments: argpars
 
 def notes(sentence: str, model: str, lost: list[str], *, unlike: bool) -> Iterator[str]:
     """Yield what makes a translation doubtful: the sentence's language, rare words, or numbers that it has lost."""
-    names = {"en": "English", "de": "German"}
     for to in [to for to, own in TRANSLATORS.items() if own == model and looks_like(sentence, to)]:
         (other,) = TRANSLATORS.keys() - {to}
-        yield f"this text looks like {names[to]}; --to {other} translates it into {names[other]}"
+        yield f"this text looks like {_LANGUAGES[to]}; --to {other} translates it into {_LANGUAGES[other]}"
         unlike = False
     if unlike:
         yield "this text is unlike the training data; the translation is a guess"
@@ -260,10 +310,17 @@ def notes(sentence: str, model: str, lost: list[str], *, unlike: bool) -> Iterat
         yield f"the translation lacks {', '.join(lost[:3])}"
 
 
-def looks_like(sentence: str, language: str) -> bool:
-    """Return whether a text has more of the frequent words of this language than of the other one."""
-    counts = {known: len(re.findall(words, sentence, re.IGNORECASE)) for known, words in FREQUENT_WORDS.items()}
-    return counts.pop(language) > max(counts.values())
+def looks_like(text: str, language: str) -> bool:
+    """Return whether a text has clearly more of the frequent words and letters of this language than of the other."""
+    letters = re.sub(r"[\W\d_]+", " ", f" {text.casefold()} ")
+
+    def count(known: str) -> int:
+        triples = set(PUBLISHED["triples"][known].split("|"))
+        words = len(re.findall(FREQUENT_WORDS[known], text, re.IGNORECASE))
+        return 2 * words + sum(letters[i : i + 3] in triples for i in range(len(letters) - 2))
+
+    counts = {known: count(known) for known in FREQUENT_WORDS}
+    return counts.pop(language) > max(counts.values()) + 2
 
 
 def in_one_line(text: str) -> str:
@@ -272,8 +329,8 @@ def in_one_line(text: str) -> str:
 
 
 def without_controls(text: str) -> str:
-    """Return a text without control characters other than tabs and line feeds."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]+", "", text)
+    """Return a text without control characters other than tabs and line ends."""
+    return re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]+|\r(?!\n)", "", text)
 
 
 def ask(prompt: str) -> Iterator[str]:

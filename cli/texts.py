@@ -4,13 +4,17 @@ An example with --checkpoint or with texts does the same: see `apply_model`.
 """
 
 import argparse
+import contextlib
+import io
 import itertools
 import sys
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ..arguments import OptionError, positive, whole
 from ..errors import InputError
+from ..files import write_text
 from ..models.shipped import DEFAULTS, TRANSLATORS
 from ..train.tasks.loading import TaskName, load
 from . import generation
@@ -25,8 +29,9 @@ WORDS: dict[TaskName, tuple[str, str]] = {
     "paraphrase": ("Paraphrase sentences.", "sentences"),
 }
 _NOTE = """\
-Without TEXT, or with -, each line of standard input is one text. Each line of a file or a pipe gives one line of
-output, and a blank line a blank line; --nbest, --show-attention and `handloom generate` may write several lines.
+Without TEXT, or with -, each line of standard input is one text. A TEXT with an ending or a folder that names a file,
+such as letter.txt or ./letter, is read. Each line of a file or a pipe gives one line of output, and a blank line a
+blank line; --nbest, --show-attention and `handloom generate` may write several lines.
 """
 
 
@@ -70,7 +75,26 @@ def apply(task: TaskName, arguments: argparse.Namespace) -> None:
             "No model for this command comes with handloom: add --model with a run folder (see `handloom train`) or "
             "with a model of transformers."
         )
+    output = arguments.output
+    if output is not None and output.exists():
+        raise InputError(f"--output {output} exists: choose a new name, or delete it first.")
     model: Any = load(arguments.checkpoint, task)
+    if output is None:
+        show_all(task, model, arguments)
+        return
+    refused = None
+    with contextlib.redirect_stdout(io.StringIO()) as written:
+        try:
+            show_all(task, model, arguments)
+        except InputError as error:  # it names the lines without an output
+            refused = error
+    write_text(output, written.getvalue())
+    if refused is not None:
+        raise refused
+
+
+def show_all(task: TaskName, model: Any, arguments: argparse.Namespace) -> None:
+    """Print the outputs of a loaded model for the texts."""
     if task == "classify":
         if arguments.also:
             from ..train.tasks.classification import MeanClassifier  # slow to import
@@ -95,11 +119,19 @@ def parse(task: TaskName, own: str | None, *, add_help: bool = True) -> argparse
     add("--model", "--checkpoint", dest="checkpoint", metavar="MODEL", default=own, help=model)
     if task == "translate":
         to = "language to translate into, with a model that comes with handloom: en from German, de from English"
-        add("--to", choices=TRANSLATORS, default="en", help=f"{to} (default: en)")
+        add("--to", choices=TRANSLATORS, default="en", help=f"{to} (default: the one that the text is not in)")
     if task == "classify":
         also = "another model with the same classes; the probabilities of all models are averaged; can be repeated"
         add("--also", action="append", default=[], metavar="MODEL", help=also)
-    add("texts", nargs="*", default=[], metavar="TEXT", help=f"{what} (default: the lines of standard input)")
+    add(
+        "texts",
+        nargs="*",
+        default=[],
+        metavar="TEXT",
+        help=f"{what}, or the names of files (default: the lines of standard input)",
+    )
+    words = "write the output to this new file"
+    add("--output", type=Path, metavar="FILE", help=words)
     add("--interactive", action="store_true", help="prompt for texts, as in a terminal without TEXT")
     if task == "generate":
         add("--length", type=positive, default=300, help="number of tokens to generate (default: 300)")

@@ -16,6 +16,8 @@ from handloom.cli.generation import each_text, strategy_of
 from handloom.cli.options import OptionParser
 from handloom.errors import InputError
 from handloom.models import Hypothesis, Rules, Strategy
+from handloom.models.shipped import TRANSLATORS
+from handloom.train.tasks.sentences import split_text
 
 
 def parse(*options: str, translates: bool = True) -> argparse.Namespace:
@@ -117,6 +119,7 @@ class Echo:
     """Replaces a Translator: the hypotheses for a text equal the text. Records the batches that it receives."""
 
     splits = False
+    mean_log_probability = staticmethod(lambda found, alpha: 0.0)
 
     class Tokenizer:
         def decode(self, ids: list[str]) -> str:
@@ -131,7 +134,7 @@ class Echo:
             raise InputError("Too long.")
 
     def hypotheses(
-        self, texts: list[str], *, strategy: Strategy, progress: bool, scores: bool, first: int
+        self, texts: list[str], *, strategy: Strategy, progress: bool, scores: bool, first: int = 0
     ) -> list[list[Hypothesis]]:
         self.batches.append(list(texts))
         self.first.append(first)
@@ -139,7 +142,7 @@ class Echo:
         return [[Hypothesis(list(text), best - rank) for rank in range(strategy.n_best)] for text in texts]
 
 
-def test_the_lines_of_a_file_are_translated_many_at_a_time(monkeypatch, capsys) -> None:
+def test_the_lines_of_a_file_are_translated_many_at_a_time(monkeypatch, capsys, tmp_path) -> None:
     monkeypatch.setattr(generation, "TOGETHER", 3)
     stdin = io.TextIOWrapper(io.BytesIO(b"eins\n\nzwei\r\n drei \nvier\n" + b"x" * 60))
     monkeypatch.setattr("sys.stdin", stdin)
@@ -154,15 +157,29 @@ def test_the_lines_of_a_file_are_translated_many_at_a_time(monkeypatch, capsys) 
     generation.show_translations(translator, arguments)  # type: ignore[arg-type]
     shown = [f"  {score}  {text}" if text else "" for text in ("a", "", "b", "c\u2028d") for score in (-1.5, -2.5)]
     assert capsys.readouterr().out.replace("00 ", " ").split("\n") == [*shown, ""]
-    arguments.texts = [__file__]  # the user probably wants to translate its lines
+    monkeypatch.chdir(tmp_path)
+    for name in ("letter.txt", "letter"):
+        (tmp_path / name).write_bytes(b"\xef\xbb\xbfeins\r\n\r\nzwei\r\n")
+    arguments = parse("--checkpoint", "run")
+    arguments.texts = ["letter.txt", "./letter", "letter", "drei"]
     generation.show_translations(translator, arguments)  # type: ignore[arg-type]
-    assert capsys.readouterr().err == f"note: {__file__} is also a file; `< {__file__}` reads its lines\n"
+    shown = capsys.readouterr()
+    assert shown.out == "eins\n\nzwei\n" * 2 + "letter\ndrei\n"
+    assert shown.err == "note: letter is also a file; ./letter would be read\n"
+    arguments.texts = ["drei", "leter.txt"]
+    with pytest.raises(InputError, match=r"There is no file leter\.txt\. Give the path of a file or a text"):
+        generation.show_translations(translator, arguments)  # type: ignore[arg-type]
+    assert capsys.readouterr().out == ""
 
 
-def test_each_sentence_of_a_line_is_translated_and_the_layout_stays(monkeypatch, capsys) -> None:
+def test_each_sentence_of_a_line_is_translated_and_the_layout_stays(monkeypatch, capsys, tmp_path) -> None:
     translator = Echo()
     translator.splits = True
-    translator.with_numbers = lambda sentences, found, strategy: found  # type: ignore[attr-defined]
+    translator.pieces = split_text  # type: ignore[attr-defined]
+    translator.with_literals = lambda _, found, strategy: [(own[0].ids[0], own[0]) for own in found]  # type: ignore
+    translator.hypotheses = lambda texts, **_: (
+        translator.batches.append(texts) or [[Hypothesis([text], 0.0)] for text in texts]
+    )
     lines = "  - Eins. Zwei!\n\n-----\nDrei am 3. Mai.  \n"
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
     generation.show_translations(translator, parse("--checkpoint", "run"))  # type: ignore[arg-type]
@@ -172,6 +189,50 @@ def test_each_sentence_of_a_line_is_translated_and_the_layout_stays(monkeypatch,
     arguments.texts = ["Eins. Zwei!"]
     generation.show_translations(translator, arguments)  # type: ignore[arg-type]
     assert translator.batches[1:] == [["Eins. Zwei!"]]
+    for text in ("\r\n  - Eins. Zwei\r\ndrei vier\r\n \r\n", "Eins"):
+        (tmp_path / "a.md").write_text(text, newline="")
+        arguments = parse("--checkpoint", "run")
+        arguments.texts = [str(tmp_path / "a.md")]
+        capsys.readouterr()
+        generation.show_translations(translator, arguments)  # type: ignore[arg-type]
+        assert capsys.readouterr().out == text
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("I am tired.", "en"),
+        ("Dear Mr. Brown, we are looking forward to your visit.", "en"),
+        ("Tom has no time.", "en"),
+        ("Ich bin müde.", "de"),
+        ("Sehr geehrter Herr Braun, wir freuen uns auf Ihren Besuch.", "de"),
+        ("Tom 7.", ""),
+        ("Hand", ""),
+        ("", ""),
+        ("Где вокзал?", ""),
+    ],
+)
+def test_the_language_of_a_text_is_noticed(text: str, language: str) -> None:
+    assert [known for known in ("de", "en") if generation.looks_like(text, known)] == [language] * bool(language)
+
+
+def test_the_text_determines_the_direction_unless_an_option_does(monkeypatch, capsys) -> None:
+    made = {name: Echo() for name in TRANSLATORS.values()}
+    monkeypatch.setattr(generation, "load_once", made.get)
+    arguments = parse("--checkpoint", TRANSLATORS["en"])
+    arguments.to, arguments.given = "en", frozenset()
+    arguments.texts = ["Hallo", "I am tired.", "Tom", "Ich bin müde.", "Wo ist er?"]
+    generation.show_translations(made[TRANSLATORS["en"]], arguments)  # type: ignore[arg-type]
+    assert made[TRANSLATORS["de"]].batches == [["I am tired."], ["Tom"]]
+    assert made[TRANSLATORS["en"]].batches == [["Hallo"], ["Ich bin müde."], ["Wo ist er?"]]
+    assert [line for line in capsys.readouterr().err.splitlines() if "rules" in line] == [
+        "note: this text looks like English: it is translated into German; --to en rules this out",
+        "note: this text looks like German: it is translated into English; --to de rules this out",
+    ]
+    arguments.given = frozenset({"to"})
+    arguments.texts = ["I am tired."]
+    generation.show_translations(made[TRANSLATORS["en"]], arguments)  # type: ignore[arg-type]
+    assert made[TRANSLATORS["en"]].batches[-1] == ["I am tired."]
 
 
 def test_an_output_is_one_line_and_cannot_command_the_terminal(capsys) -> None:

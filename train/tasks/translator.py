@@ -24,8 +24,9 @@ from ...tokenizer.normalizer import normalized
 from ..data.batches import source_batches
 from ..data.pairs import title_case, truecased
 from ..runs.plots import plot_attention
+from .literals import STAND_INS, disagreement, with_stand_ins, without_stand_ins
 from .metrics import Score, bleu, chrf, rouge
-from .sentences import join_text, missing_numbers, split_text
+from .sentences import as_one_line, clauses, join_text, split_text
 from .trained import TrainedModel
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ class Translator(TrainedModel):
         """Return the best translation of each text.
 
         A translator translates the sentences of a text one by one, and keeps the blanks, line feeds and signs of lists
-        between them; see also `with_numbers`. A summariser or paraphraser reads a text at once.
+        between them; see also `with_literals`. A summariser or paraphraser reads a text at once.
 
         Args:
             beam: hypotheses kept at each step; 1 is greedy search.
@@ -205,29 +206,59 @@ class Translator(TrainedModel):
         _check_texts(sentences)
         strategy = Strategy.with_rules(strategy or Strategy(beam=beam, alpha=alpha), rules)
         split = split and self.splits
-        pieces = [split_text(text) if split else ["", text, ""] for text in sentences]
-        units = [sentence for text in pieces for sentence in text[1::2]]
+        pieces = [self.pieces(text) if split else ["", text, ""] for text in sentences]
+        units = [as_one_line(sentence) if split else sentence for text in pieces for sentence in text[1::2]]
         best = self.hypotheses(units, strategy=strategy, too_long=too_long, progress=progress, scores=False)
-        best = self.with_numbers(units, best, strategy, too_long) if split else best
-        found = iter([self.tokenizer.decode(hypotheses[0].ids) for hypotheses in best])
+        if split:
+            found = iter([text for text, _ in self.with_literals(units, best, strategy, too_long)])
+        else:
+            found = iter([self.tokenizer.decode(hypotheses[0].ids) for hypotheses in best])
         return [join_text(text, found) for text in pieces]
 
-    def with_numbers(
-        self, sentences: Sequence[str], found: list[list[Hypothesis]], strategy: Strategy, too_long: TooLong = "error"
-    ) -> list[list[Hypothesis]]:
-        """Return the hypotheses that a beam search has found for sentences. Where the best one lacks a number of its
-        sentence, it is replaced by the best hypothesis of the beam that lacks the fewest.
+    def pieces(self, text: str) -> list[str]:
+        """Return the pieces of `split_text`. A sentence of more than a third of the model's maximum length is cut into
+        clauses, with a warning: models leave out parts of sentences that are far longer than those in training.
         """
+        most = self.model.config.max_length
 
-        def lost(sentence: str, hypothesis: Hypothesis) -> int:
-            return len(missing_numbers(sentence, self.tokenizer.decode(hypothesis.ids)))
+        def fits(part: str, length: int = most // 4) -> bool:
+            return len(part.encode()) < length or len(self.tokenizer.encode(as_one_line(part))) < length
 
-        wrong = [i for i, sentence in enumerate(sentences) if lost(sentence, found[i][0])]
-        if wrong and strategy.beam > 1 and not strategy.sampling:
-            chosen, whole = [sentences[i] for i in wrong], dataclasses.replace(strategy, n_best=strategy.beam)
-            for i, others in zip(wrong, self.hypotheses(chosen, strategy=whole, too_long=too_long), strict=True):
-                found[i] = [min([found[i][0], *others], key=lambda other: lost(sentences[i], other)), *found[i][1:]]
-        return found
+        pieces = split_text(text)
+        for index in range(len(pieces) - 2, 0, -2):
+            if not fits(pieces[index], most // 3):
+                parts = clauses(pieces[index], fits)
+                if len(parts) > 3:
+                    warnings.warn(f"translated in parts, because it is long: {short(pieces[index])}", stacklevel=3)
+                pieces[index : index + 1] = parts[1:-1]
+        return pieces
+
+    def with_literals(
+        self, sentences: Sequence[str], found: list[list[Hypothesis]], strategy: Strategy, too_long: TooLong = "error"
+    ) -> list[tuple[str, Hypothesis]]:
+        """Return the translation of each sentence and its hypothesis, the best one that `strategy` has found.
+
+        If numbers or literals of the sentence are lost in it (`train.tasks.literals`), the sentence is translated with
+        stand-ins, too. Of all hypotheses in the beams of both, the one that agrees best with the sentence is returned.
+        """
+        chosen = [(self.tokenizer.decode(own[0].ids), own[0]) for own in found]
+        wrong = [i for i, own in enumerate(sentences) if disagreement(own, chosen[i][0])]
+        if strategy.sampling or not wrong:
+            return chosen
+        tried = [(i, *with_stand_ins(sentences[i], names)) for names in STAND_INS for i in wrong]
+        if strategy.beam > 1:
+            tried += [(i, sentences[i], {}) for i in wrong]
+        whole = dataclasses.replace(strategy, n_best=strategy.beam)
+        beams = self.hypotheses([text for _, text, _ in tried], strategy=whole, too_long=too_long)
+        others: dict[int, list[tuple[int, float, str, Hypothesis]]] = {i: [] for i in wrong}
+        for (i, _, literals), beam in zip(tried, beams, strict=True):
+            for own in beam:
+                if text := without_stand_ins(self.tokenizer.decode(own.ids), literals):
+                    others[i].append((disagreement(sentences[i], text), -own.score, text, own))
+        for i in wrong:
+            if others[i] and min(others[i])[0] < disagreement(sentences[i], chosen[i][0]):
+                chosen[i] = min(others[i])[2:]
+        return chosen
 
     def attention(self, sentence: str, target: Sequence[int] | None = None) -> tuple[np.ndarray, list[str], list[str]]:
         """Return the cross-attention of a translation: weights, source tokens, target tokens.

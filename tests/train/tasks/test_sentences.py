@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 import handloom
 from handloom.errors import InputError
-from handloom.models.generation import Strategy
-from handloom.train.tasks.sentences import join_text, missing_numbers, split_text
+from handloom.train.tasks.sentences import as_one_line, clauses, join_text, split_text
 from handloom.train.tasks.translator import Translator
 
 
@@ -37,7 +36,13 @@ def translator() -> Translator:
         "1. Platz für Tom.| |Gut.",
         "So what...| |I don't know.",
         "今日は。||明日は！",
-        "😀",
+        "|😀 12.05. 1:20 https://x.de/a\nHauptstr. 7\n10115 Berlin",
+        "Ort: Hauptstr. 7, Raum 3",
+        "|# |Titel|\n\n1. |Die **Butter** schmelzen.|\n2. |Essen|\n- [x] |Mehl|\n> |Gut.|\n[|Mehr|](http://x.de)\n",
+        "|1\n00:00:01,000 --> 00:00:03,500\n<i>|Er hat lange\nauf sie gewartet.|</i>\n\n2\n- |Ja.|\n- |Nein.|\n",
+        "|P.S. |Komm!",
+        "Er sah an diesem Tag den langen Weg, den er vor\nMonaten ging.| |Dann lief er ohne ein Wort zu-\nrück.|\n",
+        "Hund|\n|laufen|\n|rot|\n",
     ],
 )
 def test_a_text_is_split_at_the_ends_of_its_sentences(text: str) -> None:
@@ -64,8 +69,13 @@ def test_the_pieces_are_the_text_and_each_sentence_has_a_word_or_sign(text: str)
     assert "".join(pieces) == text
     assert len(pieces) % 2
     assert all(sentence.strip() == sentence != "" for sentence in pieces[1::2])
-    assert join_text(pieces, [sentence.upper() for sentence in pieces[1::2]]).count("\n") == text.count("\n")
-    assert all("\n" not in sentence for sentence in pieces[1::2])
+    outputs = [as_one_line(sentence).upper() for sentence in pieces[1::2]]
+    assert join_text(pieces, outputs).count("\n") == text.count("\n")
+    for sentence in pieces[1::2]:
+        parts = clauses(sentence, lambda part: len(part) < 9)
+        assert "".join(parts) == sentence
+        assert all(len(part) < 9 or len(part.split()) == 1 for part in parts[1::2])
+    assert not any("\n" in as_one_line(sentence) for sentence in pieces[1::2])
 
 
 def test_each_sentence_of_a_text_is_translated(translator: Translator) -> None:
@@ -78,39 +88,31 @@ def test_each_sentence_of_a_text_is_translated(translator: Translator) -> None:
         translator.translate(["Hallo.", " \n"])
 
 
-@pytest.mark.parametrize(
-    ("source", "output", "missing"),
-    [
-        ("Das Zimmer 723 kostet 88 Euro.", "Room 723 costs euros.", ["88"]),
-        ("Es kostet 1.088,50 Euro.", "It costs 1,088.50 euros.", []),
-        ("Ich habe 2 Brüder und 12 Tanten.", "I have two brothers and twelve aunts.", []),
-        ("Um 15 Uhr, um 15.30 Uhr", "At 3 p.m., at half past three", []),
-        ("It is 15:45 o'clock or 3 p.m.", "Es ist Viertel vor vier", []),
-        ("Um 14:30 Uhr und um 9.15 Uhr", "At 1:30 p.m. and at 9:15", ["14:30"]),
-        ("At 2:30 p.m. and 12:05 a.m.", "Um 14:30 Uhr und um 0.05 Uhr", []),
-        ("15 Uhren, 007", "watches", ["15", "007"]),
-        ("Seit 1990, " + "9" * 5000, "since 1990", ["9" * 5000]),
-        ("٤٤ und 44", "44", []),
-        ("Es sind 3,5 % von 1.5 Liter.", "It is 3.5 per cent of 2 litres.", ["1.5"]),
-        ("Es sind 1 000 Euro, 2'500 Franken und 10.000 Euro.", "1,000 euros, 2,500 francs and 10 000 euros.", []),
-        ("Im Jahr 2020 100 Leute, 412 365 Mal", "In 2020 100 people, 412 times on 365 days", []),
-        ("Es steht 2:1 nach 0:7.", "It is 2 to 1 after 0-1.", ["0:7"]),
-    ],
-)
-def test_numbers_that_a_translation_lacks(source: str, output: str, missing: list[str]) -> None:
-    found = missing_numbers(source, output)
-    assert [number for number in found if number.isascii()] == missing
+def test_a_translation_has_the_line_ends_of_its_sentence() -> None:
+    wrapped = "Er ging am Abend den langen Weg zu-\n  rück und kam\r\nspät an."
+    assert as_one_line(wrapped) == "Er ging am Abend den langen Weg zurück und kam spät an."
+    assert as_one_line("Die <b>gute</b> E-\nMail und **mehr**") == "Die gute E-Mail und mehr"
+    output = "In the evening he went the long way back, and arrived late."
+    assert join_text(["", wrapped, ""], [output]) == (
+        "In the evening he went the long way\n  back, and arrived\r\nlate."
+    )
+    assert join_text(["", "a\nb\nc", ""], ["x"]) == "x\n\n"
 
 
-def test_a_hypothesis_with_the_numbers_comes_first(translator: Translator) -> None:
-    sentences = ["Das Zimmer 723 kostet 88 Euro.", "Wo ist der Bahnhof?", "Zimmer 412 hat 65 Betten und 23 Stühle."]
-    strategy = Strategy(beam=5)
-    plain = translator.hypotheses(sentences, strategy=strategy)
-    better = translator.with_numbers(sentences, list(plain), strategy)
-    for sentence, old, new in zip(sentences, plain, better, strict=True):
-        lost = [len(missing_numbers(sentence, translator.tokenizer.decode(one[0].ids))) for one in (old, new)]
-        assert lost[1] <= lost[0]
-        assert (old == new) or lost[1] < lost[0]
-    greedy = Strategy(beam=1)
-    found = translator.hypotheses(sentences, strategy=greedy)
-    assert translator.with_numbers(sentences, list(found), greedy) == found
+def test_a_long_sentence_is_cut_at_its_clauses() -> None:
+    text = "Er kam, weil es regnete, und ging; dann war alles gut"
+    assert clauses(text, lambda part: len(part) < 30)[1::2] == [
+        "Er kam, weil es regnete,",
+        "und ging; dann war alles gut",
+    ]
+    assert clauses(text, lambda part: len(part) < 12)[1::2] == [
+        "Er kam,", "weil es", "regnete,", "und ging;", "dann war", "alles gut",
+    ]  # fmt: skip
+
+
+def test_a_sentence_beyond_the_maximum_length_is_translated_in_parts(translator: Translator) -> None:
+    clause = "ich bin sehr müde, und das Buch ist gut"
+    with pytest.warns(UserWarning, match="translated in parts, because it is long: 'ich bin"):
+        found = translator.translate([", aber ".join([clause] * 12) + "."])[0]
+    assert found.count("tired") >= 12
+    assert found.count("book") >= 12
