@@ -216,17 +216,19 @@ class Translator(TrainedModel):
         return [join_text(text, found) for text in pieces]
 
     def pieces(self, text: str) -> list[str]:
-        """Return the pieces of `split_text`. A sentence of more than a third of the model's maximum length is cut into
-        clauses, with a warning: models leave out parts of sentences that are far longer than those in training.
+        """Return the pieces of `split_text`. A sentence of more than 40 tokens, or of more than a third of the model's
+        maximum length if that is longer, is cut into clauses, with a warning: models leave out parts of sentences that
+        are far longer than those in training.
         """
         most = self.model.config.max_length
+        longest = min(most, max(40, most // 3))
 
-        def fits(part: str, length: int = most // 4) -> bool:
+        def fits(part: str, length: int = longest * 3 // 4) -> bool:
             return len(part.encode()) < length or len(self.tokenizer.encode(as_one_line(part))) < length
 
         pieces = split_text(text)
         for index in range(len(pieces) - 2, 0, -2):
-            if not fits(pieces[index], most // 3):
+            if not fits(pieces[index], longest):
                 parts = clauses(pieces[index], fits)
                 if len(parts) > 3:
                     warnings.warn(f"translated in parts, because it is long: {short(pieces[index])}", stacklevel=3)
