@@ -2,9 +2,11 @@
 
 import argparse
 import difflib
+import functools
 import itertools
 import os
 import re
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,8 +88,25 @@ def path(text: str) -> Path:
     return Path(os.path.expanduser(text))
 
 
+#: Arguments of the library as its messages name them, and the options of the commands for them.
+_OPTIONS: tuple[tuple[str, Any], ...] = (
+    (r"\bresume=True, out=('[^']*'|\"[^\"]*\")", lambda found: f"--resume {shlex.quote(found[1][1:-1])}"),
+    (r"\bload\('([\w-]+)'\)", r"--init \1"),
+    (r"\bcopy=True", "--set copy=true"),
+    (r"\b(resume|overwrite|graphs)=True", r"--\1"),
+    (r"\bsource=(\w+), target=", r"--from \1 --to "),
+    (r"\bstop_at=", "--stop-at "),
+    (r"\b(steps|lr|device)=", r"--\1 "),
+)
+
+
+def in_options(message: object) -> str:
+    """Return a message of the library with the options of the commands instead of the arguments in Python."""
+    return functools.reduce(lambda text, option: re.sub(*option, text), _OPTIONS, str(message))
+
+
 def print_error(error: object) -> None:
     """Print an error as one line on standard error; for an OptionError, also print its usage line."""
-    print(f"error: {printable(str(error))}", file=sys.stderr)
+    print(f"error: {printable(in_options(error))}", file=sys.stderr)
     if isinstance(error, OptionError):
         print(f"usage: {error.usage}", file=sys.stderr)

@@ -126,7 +126,7 @@ def check_device(device: str) -> None:
     """
     if device == "cpu":
         return
-    kind, colon, number = device.partition(":")
+    kind, colon, number = str(device).partition(":")
     if kind != "cuda" or (colon and not number.isdecimal()):
         raise DeviceError(f"unknown device {device!r}: use 'cpu', 'cuda' or 'cuda:N'")
     cupy = import_cupy()

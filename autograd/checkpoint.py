@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kinds import checked
 from .backend import is_array
 from .engine import Pass
 from .function import Function
@@ -22,6 +23,7 @@ from .row_gradient import as_dense
 from .tensor import Tensor
 
 
+@checked
 def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Return `function(*args, **kwargs)`, and recompute its activations in the backward pass.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kinds import checked
 from .backend import array_module, device_of, is_array, native
 from .changes import changes
 from .function import Function
@@ -199,6 +200,7 @@ def backward(output: Tensor, gradient: Any = None, *, retain_graph: bool = False
             work.deliver(origin)
 
 
+@checked
 def grad(
     outputs: Tensor | Sequence[Tensor],
     inputs: Tensor | Sequence[Tensor],

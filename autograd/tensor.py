@@ -35,6 +35,18 @@ def _comparison(compare: Callable[[Any, Any], Any]) -> operators.Method:
     return compared
 
 
+class HookHandle:
+    """A registered hook; `remove()`, or a call, ends its calls."""
+
+    def __init__(self, hook: Callable[..., Any], remove: Callable[[], Any]):
+        self.hook, self._remove = hook, remove
+
+    def remove(self) -> None:
+        self._remove()
+
+    __call__ = remove
+
+
 class Tensor(Operators, TorchNames, NumPyHabits):
     """An array that records the operations on it, so that gradients can be computed.
 
@@ -197,12 +209,12 @@ class Tensor(Operators, TorchNames, NumPyHabits):
         """Return a Tensor that is not part of the graph. It shares the values' memory with this tensor."""
         return Tensor(self)
 
-    def register_hook(self, hook: Callable[[Any], Any]) -> Callable[[], None]:
+    def register_hook(self, hook: Callable[[Any], Any]) -> HookHandle:
         """Call `hook(gradient)` when this tensor's gradient is complete, in every backward pass.
 
         The hook gets the gradient as a read-only array, or as a Tensor under create_graph. It can return a new gradient
         of the same shape and dtype, which replaces the old gradient. Hooks run in the order in which they were
-        registered. Returns a function that removes the hook. Raises RuntimeError if this tensor does not require a
+        registered. `remove()` of the returned handle ends its calls. Raises RuntimeError if this tensor requires no
         gradient.
         """
         if not self.requires_grad:
@@ -212,7 +224,7 @@ class Tensor(Operators, TorchNames, NumPyHabits):
         hooks = origin.hooks if isinstance(origin, Leaf) else origin.node.hooks_of(origin.slot)
         key = next(call_numbers)
         hooks[key] = hook
-        return lambda: hooks.pop(key, None) and None
+        return HookHandle(hook, lambda: hooks.pop(key, None))
 
     def mark_changed(self) -> None:
         """Record an in-place change of the array, after which a backward pass that needs old values raises an error."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ..arguments import print_error
+from ..arguments import in_options, print_error
 from ..autograd.backend import DeviceError, GraphError
 from ..errors import InputError, printable, remedy
 from ..files import check_line_ends, make_folder
@@ -60,7 +60,7 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
         _fail(f"{error}: leave out --graphs")
     except TrainingStopped as stop:
         if find_process_group().first:
-            print(f"\n{stop}", file=sys.stderr)
+            print(f"\n{in_options(stop)}", file=sys.stderr)
         sys.exit(stop.exit_code)
     except MemoryError as error:
         reason = f" ({error})" if str(error) else ""
@@ -68,7 +68,7 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
     except KeyboardInterrupt as stop:
         code = 143 if isinstance(stop, Terminated) else 130
         if find_process_group().first:
-            print(f"\nstopped{f'. {stop}' if str(stop) else ''}", file=sys.stderr)
+            print(f"\nstopped{f'. {in_options(stop)}' if str(stop) else ''}", file=sys.stderr)
         find_process_group().abort(code)  # the other processes may be waiting for this process
         sys.exit(code)
     except BrokenPipeError:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from ..arguments import path, positive, whole
+from ..arguments import in_options, path, positive, whole
 from ..autograd import manual_seed
 from ..autograd.backend import check_device
 from ..autograd.quick import libraries
@@ -194,6 +194,7 @@ class ExampleRun:
     def _train(self, task: Task[Any, AnyTrained], folder: RunFolder, resume: bool, **options: Any) -> AnyTrained:
         arguments = self.arguments
         options |= {"bounded": not arguments.steps and self.folder.config.get("bounded", False), "resume": resume}
+        options["say"] = lambda text: print(in_options(text))
         manual_seed(arguments.seed)
         return train_model(task, folder, seed=arguments.seed, device=arguments.device, **options)
 

@@ -8,13 +8,12 @@
 files and from command lines are therefore checked in the same way.
 """
 
-import inspect
 import math
 import types
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, is_dataclass
-from functools import cache, partial, wraps
+from functools import cache, partial
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal
 
@@ -24,8 +23,6 @@ from ..autograd.ops import ACTIVATIONS
 from ..errors import short
 from ..nn.positional import POSITIONS
 from ..nn.sparse import with_pattern
-
-AnyFunction = typing.TypeVar("AnyFunction", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -46,6 +43,8 @@ class Bounds:
         )
 
     def __str__(self) -> str:
+        if self.high == -self.low == math.inf:
+            return "that is finite"
         if self.high == math.inf:
             return f"above {self.low:,}" if self.above else f"from {self.low:,} on"
         low = f"above {self.low:,}" if self.above else f"from {self.low:,}"
@@ -126,6 +125,16 @@ def field_kinds(owner: Any) -> dict[str, Any]:
 _hints: Callable[[Any], dict[str, Any]] = cache(partial(typing.get_type_hints, include_extras=True))
 
 
+def changed_fields(owner: Any) -> str:
+    """Return the repr of a dataclass instance, with only the fields that differ from their defaults."""
+    found = []
+    for one in fields(owner):
+        default = one.default if one.default_factory is MISSING else one.default_factory()
+        if repr(value := getattr(owner, one.name)) != repr(default):
+            found.append(f"{one.name}={short(value)}")
+    return f"{type(owner).__name__}({', '.join(found)})"
+
+
 def check_fields(owner: Any) -> None:
     """Raise a ValueError that names a field of a dataclass with an invalid value. NumPy scalars become Python's."""
     for name, kind in field_kinds(type(owner)).items():
@@ -161,56 +170,10 @@ def fits(kind: Any, value: Any) -> bool:
     return rule is None or rule.hold(value)
 
 
-def number(owner: str, name: str, value: Any, kind: Any) -> Any:
-    """Return a number, a truth value, or a tuple of them, as Python's. A Tensor or array with one element is a number.
-
-    Args:
-        owner, name: the function or class and its argument, for the message.
-        kind: the annotation that describes the allowed values.
-
-    Raises TypeError for what is not a number, and ValueError for another number than `kind` allows.
-    """
-    plain = _plain(value)
-    if not fits(kind, plain):
-        wrong = ValueError if isinstance(plain, Real | tuple) and not isinstance(plain, bool) else TypeError
-        raise wrong(f"{owner}: {name} is {short(value)}, but it must be {described(kind)}")
-    return plain
-
-
-@cache
-def _numbers(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the annotations of a function's arguments that are numbers, truth values or tuples of them, or None."""
-    found = {}
-    for name, kind in _hints(function).items():
-        several = isinstance(kind, types.UnionType) and len(set(kind.__args__) - {types.NoneType}) > 1
-        plain = None if several or name == "return" else plain_kind(kind)[0]
-        if plain in (int, float, bool) or typing.get_origin(plain) is tuple:
-            found[name] = kind
-    return found
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return tuple(map(_plain, value))
     return value.item() if getattr(value, "size", None) == 1 and hasattr(value, "item") else value
-
-
-def checked(function: AnyFunction) -> AnyFunction:
-    """Let a function, or a class's `__init__`, check its arguments that are numbers, by their annotations: `number`."""
-    places = {name: place for place, name in enumerate(inspect.signature(function).parameters)}
-
-    @wraps(function)
-    def call(*args: Any, **options: Any) -> Any:
-        given: list[Any] = list(args)
-        owner = type(args[0]).__name__ if function.__name__ == "__init__" else function.__name__
-        for name, kind in _numbers(function).items():
-            if name in options:
-                options[name] = number(owner, name, options[name], kind)
-            elif places[name] < len(given):
-                given[places[name]] = number(owner, name, given[places[name]], kind)
-        return function(*given, **options)
-
-    return typing.cast(AnyFunction, call)
 
 
 def parse_value(kind: Any, text: str) -> Any:

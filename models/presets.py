@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from ..kinds import one_of
 from .hyperparameters import ClassifierPreset, LanguageModelPreset, TranslationPreset
 
 PRESET_NAMES = ("smoke", "laptop", "paper")
@@ -166,7 +167,8 @@ CLASSIFIER_PRESETS = {
 
 def _chosen(presets: dict[str, Any], name: str, data: str) -> Any:
     """Return the preset `smoke`, `laptop` or `paper`; `laptop` may depend on the data set."""
-    return presets.get(f"{name} {data}", presets[name])
+    known = [one for one in presets if " " not in one]
+    return presets.get(f"{name} {data}", presets[one_of("the name of the preset", name, known)])
 
 
 translation_preset: Callable[[str, str], TranslationPreset] = partial(_chosen, TRANSLATION_PRESETS)

@@ -11,6 +11,8 @@ from typing import NamedTuple, Self
 import numpy as np
 import regex
 
+from ..kinds import checked
+
 _WORD = regex.compile(r"\w+(?:['’]\w+)*")
 
 
@@ -196,12 +198,15 @@ class WordForWord:
 
     ROUNDS = 5  # of expectation maximisation
 
+    @checked
     def __init__(self, pairs: Sequence[tuple[str, str]]):
         sources = [words(source) for source, _ in pairs]
         targets = [regex.findall(r"\w+(?:['’]\w+)*|[^\w\s]", target) for _, target in pairs]
         ids: dict[str, int] = defaultdict(lambda: len(ids))
         outputs: dict[str, int] = defaultdict(lambda: len(outputs))
         both = [(source, target) for source, target in zip(sources, targets, strict=True) if source and target]
+        if not both:
+            raise ValueError("WordForWord: there is no pair with words on both sides")
         cells = [  # (target word, source word) of every pair of words that occur together, once for each target word
             (np.repeat([outputs[word] for word in target], len(source)), np.tile([ids[w] for w in source], len(target)))
             for source, target in both

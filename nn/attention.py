@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..autograd import Parameter, Tensor, ops
+from ..kinds import checked
 from . import init
 from .linear import Linear
 from .module import Module
@@ -38,6 +39,7 @@ _observers: ContextVar[tuple[tuple[dict["MultiHeadAttention", str], Callable[[st
 _observers = ContextVar("observers", default=())
 
 
+@checked
 @contextmanager
 def observe_attention(model: Module, observe: Callable[[str, AttentionCall], None]) -> Iterator[None]:
     """Call `observe(name, call)` at each call of a MultiHeadAttention of `model` inside the `with` block.
@@ -59,6 +61,7 @@ def observe_attention(model: Module, observe: Callable[[str, AttentionCall], Non
         _observers.set(tuple(other for other in _observers.get() if other is not own))
 
 
+@checked
 @contextmanager
 def attention_maps(model: Module) -> Iterator[dict[str, list[np.ndarray]]]:
     """Collect the attention weights of all computations of `model` inside the `with` block, in this thread.

@@ -10,9 +10,7 @@ from .module import Module
 class ModuleList(Module):
     """A sequence of submodules, named "0", "1", ... Raises TypeError for what is not a Module."""
 
-    def __init__(self, modules: Sequence[Module] = ()):
-        if isinstance(modules, Module) and not isinstance(modules, ModuleList):
-            raise TypeError(f"{type(self).__name__}: give a list of modules, not {type(modules).__name__}")
+    def __init__(self, modules: Sequence[Any] = ()):
         for module in modules:
             self.append(module)
 
@@ -65,7 +63,7 @@ class Sequential(ModuleList):
     """A sequence of submodules or functions that are applied one after the other. Raises TypeError for other values."""
 
     def __init__(self, *modules: Module | Callable[..., Any]):
-        super().__init__(modules)  # type: ignore[arg-type]
+        super().__init__(modules)
 
     def _entry(self, value: Any) -> Any:
         function = callable(value) and not isinstance(value, Module | type)

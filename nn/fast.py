@@ -33,7 +33,7 @@ def residual_fused(x: Tensor, norm_first: bool, *sublayers: Sublayer) -> Tensor:
 
 def add_and_norm(y: Tensor, x: Tensor, dropout: Module, norm: Module, *, both: bool = False) -> Any:
     """Compute norm(x + dropout(y)). If `both` is true, also return the sum."""
-    if computes_as(norm, LayerNorm) and computes_as(dropout, Dropout) and not norm.eps_outside:
+    if computes_as(norm, LayerNorm) and computes_as(dropout, Dropout) and norm.by_op:
         p, generator = dropout.p if dropout.training else 0.0, dropout.generator
         return ops.residual_layer_norm(y, x, norm.weight, norm.bias, p, eps=norm.eps, both=both, generator=generator)
     total = add_dropped(y, x, dropout)

@@ -1,9 +1,9 @@
 """The position-wise feed-forward network."""
 
 from ..autograd import Tensor
-from ..autograd.arguments import one_of
 from ..autograd.ops import ACTIVATIONS
 from ..autograd.quick import replaceable
+from ..kinds import one_of
 from .module import Module
 
 

@@ -1,11 +1,12 @@
 """Functions of networks under PyTorch's names, called as in PyTorch. Most are the ops themselves."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..autograd import Tensor, ops
-from ..autograd.arguments import integers, one_of, sizes
+from ..autograd.arguments import integers, sizes
 from ..autograd.ops import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -32,6 +33,7 @@ from ..autograd.ops import (
 from ..autograd.ops import log_sigmoid as logsigmoid
 from ..autograd.ops.loss import REDUCTIONS, check_classes
 from ..autograd.tensor import array_of
+from ..kinds import checked_op, one_of
 from .normalization import over_last_axes
 
 __all__ = [
@@ -42,7 +44,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-def layer_norm(input: Tensor, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
+@partial(checked_op, always=True)
+def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
     """Normalise over the last axes, of the sizes `normalized_shape`, to mean 0 and variance 1; then scale and shift."""
     shape = sizes("layer_norm: normalized_shape", normalized_shape)
     weight = np.ones(shape, input.dtype) if weight is None else weight
@@ -50,19 +53,24 @@ def layer_norm(input: Tensor, normalized_shape: Any, weight: Any = None, bias: A
     return over_last_axes("layer_norm", ops.layer_norm, input, shape, weight, bias, eps=eps)
 
 
-def cross_entropy(input: Tensor, target: Any, weight: Any = None, **options: Any) -> Tensor:
+@partial(checked_op, always=True)
+def cross_entropy(
+    input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:  # fmt: skip
     """Compute `ops.cross_entropy` of logits (classes,), (batch, classes) or (batch, classes, ...): the classes are on
-    the second axis, as in PyTorch. `options` are ignore_index, reduction and label_smoothing.
+    the second axis, as in PyTorch.
     """
     if input.ndim > 2:
         target = ops.moveaxis(target, 1, -1) if np.shape(array_of(target)) == input.shape else target
         input = ops.moveaxis(input, 1, -1)
-    return ops.cross_entropy(input, target, weight=weight, **options)
+    return ops.cross_entropy(
+        input, target, weight=weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing
+    )
 
 
-def nll_loss(
-    input: Tensor, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
-) -> Tensor:
+@partial(checked_op, always=True)
+def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
     """Compute -w_t x_t for log-probabilities x and a target class t, with the axes of `cross_entropy`. The mean divides
     by the sum of the class weights w_t. Raises ValueError for an unknown reduction, IndexError for another class.
     """
@@ -76,6 +84,7 @@ def nll_loss(
     return losses if reduction == "none" else losses.sum() if reduction == "sum" else losses.sum() / factors.sum()
 
 
+@partial(checked_op, always=True)
 def scaled_dot_product_attention(
     query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
     scale: float | None = None,
@@ -92,11 +101,13 @@ def scaled_dot_product_attention(
     return ops.attention(query, key, value, mask=mask, bias=bias, dropout=dropout_p, scale=scale)
 
 
+@partial(checked_op, always=True)
 def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """Divide by the p-norm along `dim`, or by `eps` where the norm is smaller."""
     return ops.divide(input, ops.maximum(ops.norm(input, p, axis=dim, keepdims=True), eps))
 
 
+@partial(checked_op, always=True)
 def one_hot(tensor: Any, num_classes: int = -1) -> Tensor:
     """Return integers (..., classes): 1 at the class, 0 elsewhere; as many classes as the largest needs by default.
     Raises ValueError for a class out of range.

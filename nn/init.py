@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from ..autograd import Generator, Tensor, default_generator
-from ..autograd.arguments import checked
+from ..kinds import checked_op
 
 _skipped: ContextVar[bool] = ContextVar("skipped", default=False)
 
@@ -32,7 +32,7 @@ def zeros_(tensor: Tensor) -> Tensor:
     return _fill(tensor, 0)
 
 
-@checked
+@checked_op
 def uniform_(tensor: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Draw from the uniform distribution between `low` and `high`."""
     if _skipped.get():
@@ -40,7 +40,7 @@ def uniform_(tensor: Tensor, low: float = 0.0, high: float = 1.0, *, generator: 
     return _fill(tensor, (generator or default_generator).numpy.uniform(low, high, tensor.shape))
 
 
-@checked
+@checked_op
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Draw from the normal distribution with `mean` and standard deviation `std`."""
     if _skipped.get():
@@ -48,7 +48,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: G
     return _fill(tensor, (generator or default_generator).numpy.normal(mean, std, tensor.shape))
 
 
-@checked
+@checked_op
 def constant_(tensor: Tensor, val: float) -> Tensor:
     return _fill(tensor, val)
 
@@ -57,7 +57,7 @@ def ones_(tensor: Tensor) -> Tensor:
     return _fill(tensor, 1)
 
 
-@checked
+@checked_op
 def trunc_normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, *,
     generator: Generator | None = None,
@@ -83,7 +83,7 @@ def _fans(name: str, tensor: Tensor) -> tuple[int, int]:
     return tensor.shape[1], tensor.shape[0]
 
 
-@checked
+@checked_op
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Draw a weight (out_features, in_features) from a uniform distribution, variance 2 gain^2 / (fan_in + fan_out).
     Source: Glorot and Bengio 2010, equation 16. Raises ValueError unless the tensor has two axes.
@@ -92,7 +92,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, *, generator: Generator |
     return uniform_(tensor, -bound, bound, generator=generator)
 
 
-@checked
+@checked_op
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Draw as `xavier_uniform_` does, from a normal distribution."""
     return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(_fans("xavier_normal_", tensor))), generator=generator)
@@ -106,7 +106,7 @@ def _kaiming(name: str, tensor: Tensor, a: float, mode: str, nonlinearity: str) 
     return gains[nonlinearity] / math.sqrt(_fans(name, tensor)[mode == "fan_out"])
 
 
-@checked
+@checked_op
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", *,
     generator: Generator | None = None,
@@ -119,7 +119,7 @@ def kaiming_uniform_(
     return uniform_(tensor, -bound, bound, generator=generator)
 
 
-@checked
+@checked_op
 def kaiming_normal_(
     tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", *,
     generator: Generator | None = None,

@@ -13,8 +13,9 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeGuard, TypeVar
 import numpy as np
 
 from ..autograd import Parameter, Tensor
-from ..autograd.arguments import checked
 from ..autograd.backend import native, to_device
+from ..autograd.tensor import HookHandle
+from ..kinds import checked, checked_op
 from .summary import summary
 
 _PACKAGE = __name__.partition(".")[0] + "."
@@ -31,16 +32,7 @@ class IncompatibleKeys(NamedTuple):
     unexpected_keys: list[str]
 
 
-class HookHandle:
-    """A forward hook of a module; `remove` ends its calls."""
-
-    def __init__(self, module: "Module", hook: Callable[..., Any]):
-        self.module, self.hook = module, hook
-
-    def remove(self) -> None:
-        self.module._forward_hooks = tuple(handle for handle in self.module._forward_hooks if handle is not self)
-
-
+@checked
 class Module:
     """The base class of layers and models, which set parameters in `__init__` and define `forward`."""
 
@@ -56,7 +48,7 @@ class Module:
         if cls.__module__.startswith(_PACKAGE):
             cls._handloom = cls, cls.forward
             if "__init__" in vars(cls):
-                cls.__init__ = checked(cls.__init__, always=True)  # type: ignore[method-assign]
+                cls.__init__ = checked_op(cls.__init__, always=True)  # type: ignore[method-assign]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
@@ -87,9 +79,11 @@ class Module:
         """Call `hook(module, args, output)` after each call of `forward`; a result that is not None replaces the
         output. The hook ends with `remove()` of the returned handle.
         """
-        if not callable(hook):
-            raise TypeError(f"register_forward_hook: a hook must be a function, not {type(hook).__name__}")
-        handle = HookHandle(self, hook)
+
+        def remove() -> None:
+            self._forward_hooks = tuple(one for one in self._forward_hooks if one is not handle)
+
+        handle = HookHandle(hook, remove)
         self._forward_hooks = (*self._forward_hooks, handle)
         return handle
 
@@ -244,8 +238,6 @@ class Module:
         all names and shapes agree, and all arrays for a shared parameter are equal. If `strict` is false, names that
         only one side has are ignored and returned.
         """
-        if not isinstance(state, Mapping):
-            raise TypeError(f"load_state_dict: a state is a dict of arrays by name, not {type(state).__name__}")
         own = dict(self._named_tensors(Parameter, buffers=True))
         ignored = IncompatibleKeys(
             [name for name in own if name not in state], [name for name in state if name not in own]
@@ -301,6 +293,30 @@ class Module:
 
 Module._handloom = Module, Module.forward
 M = TypeVar("M", bound=Module)
+
+
+@checked
+def functional_call(
+    module: Module, parameters: Mapping[str, Any], args: Any = (), kwargs: Mapping[str, Any] | None = None
+) -> Any:
+    """Return `module(*args, **kwargs)`, computed with the Tensors `parameters` instead of the parameters and buffers of
+    these names, to which gradients flow. A shared parameter is replaced in all its places; `args` that is no tuple is
+    the only argument. Raises ValueError for a name or shape that the module does not have.
+    """
+    own = dict(module._named_tensors(Parameter, buffers=True))
+    for name, value in parameters.items():
+        if name not in own or tuple(np.shape(value)) != own[name].shape:
+            known = f"has the shape {own[name].shape}, not {np.shape(value)}" if name in own else "does not exist"
+            raise ValueError(f"functional_call: {name} of {type(module).__name__} {known}")
+    new = {id(own[name]): value if isinstance(value, Tensor) else Tensor(value) for name, value in parameters.items()}
+    places = [(vars(part), key, old) for part in module.modules() for key, old in vars(part).items() if id(old) in new]
+    try:
+        for values, key, old in places:
+            values[key] = new[id(old)]
+        return module(*args if isinstance(args, tuple) else (args,), **kwargs or {})
+    finally:
+        for values, key, old in places:
+            values[key] = old
 
 
 def computes_as(module: Any, kind: type[M], hooks: bool = True) -> TypeGuard[M]:

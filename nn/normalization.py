@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Parameter, Tensor, ops
-from ..autograd.arguments import one_of, sizes
+from ..autograd.arguments import sizes
+from ..kinds import one_of
 from .module import Module
 
 #: The norms that `make_norm` creates; "layer_std" is the layer norm with `eps_outside`.
@@ -15,31 +16,35 @@ NORMS = ("layer", "rms", "layer_std")
 
 
 class LayerNorm(Module):
-    """A layer that normalises each row (..., features) to mean 0 and variance 1, then applies `weight` and `bias`.
+    """A layer that normalises each row (..., features) to mean 0 and variance 1, then applies `weight` and `bias`. If
+    `normalized_shape` is not the number of features but several sizes, a row is all elements of these last axes.
 
     `eps` is inside the square root, as in PyTorch. With `eps_outside`, the result before `weight` and `bias` is (x -
     mean) / (std + eps), as in several of the reports. The standard deviation std has the divisor features - 1. For a
     row of equal features, this result is 0.
-    Raises ValueError if `eps_outside` is true and there are fewer than 2 features. Source: arXiv 1607.06450.
+    Raises ValueError if `eps_outside` is true unless there is one axis of 2 or more features, and for an input with
+    other last axes. Source: arXiv 1607.06450.
     """
 
-    def __init__(self, features: int, eps: float = 1e-5, *, eps_outside: bool = False):
-        if eps_outside and features < 2:
-            raise ValueError(
-                f"a row of {features} features has no standard deviation: use 2 or more features, or the norm 'layer'"
-            )
-        self.features, self.eps, self.eps_outside = features, eps, eps_outside
-        self.weight = Parameter(np.ones(features, np.float32))
-        self.bias = Parameter(np.zeros(features, np.float32))
+    def __init__(self, normalized_shape: int | Sequence[int], eps: float = 1e-5, *, eps_outside: bool = False):
+        shape = sizes("LayerNorm: normalized_shape", normalized_shape)
+        if eps_outside and (len(shape) != 1 or shape[0] < 2):
+            raise ValueError(f"eps_outside needs one axis of 2 or more features, not {shape}: use the norm 'layer'")
+        self.normalized_shape, self.eps, self.eps_outside = shape, eps, eps_outside
+        self.by_op = len(shape) == 1 and not eps_outside  # whether ops.layer_norm(x, weight, bias, eps) computes it
+        self.weight, self.bias = Parameter(np.ones(shape, np.float32)), Parameter(np.zeros(shape, np.float32))
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.eps_outside:
+        if self.by_op:
             return ops.layer_norm(x, self.weight, self.bias, self.eps)
+        if not self.eps_outside:
+            shape = self.normalized_shape
+            return over_last_axes("LayerNorm", ops.layer_norm, x, shape, self.weight, self.bias, eps=self.eps)
         centred, std = x - x.mean(axis=-1, keepdims=True), ops.std(x, axis=-1, keepdims=True, ddof=1)
         return centred / (std + self.eps) * self.weight + self.bias
 
     def extra_repr(self) -> str:
-        return f"{self.features}, eps={self.eps}"
+        return f"{self.normalized_shape}, eps={self.eps}"
 
 
 class RMSNorm(Module):

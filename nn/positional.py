@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Parameter, Tensor, ops
-from ..autograd.arguments import one_of
 from ..autograd.backend import array_module, constant
+from ..kinds import checked, one_of
 from . import init
 from .module import Module
 
 
+@checked
 def sinusoidal_table(length: int, d_model: int, halves: bool = False) -> np.ndarray:
     """Return (length, d_model) float32: sin(t / 10000^(2i/d_model)) in column 2i, and the cosine in column 2i + 1.
 

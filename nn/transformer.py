@@ -5,9 +5,9 @@ from functools import partial
 from typing import Any
 
 from ..autograd import Tensor
-from ..autograd.arguments import one_of
 from ..autograd.checkpoint import checkpoint
 from ..autograd.quick import replaceable
+from ..kinds import checked, one_of
 from .attention import MultiHeadAttention
 from .containers import ModuleList
 from .dropout import Dropout
@@ -200,6 +200,7 @@ class TransformerDecoder(_Stack):
         return x if self.norm is None else self.norm(x)
 
 
+@checked
 def checkpoint_activations(model: Module, on: bool = True) -> int:
     """Switch activation checkpointing on or off for all stacks of layers in `model`. Return the number of stacks."""
     stacks = [module for module in model.modules() if isinstance(module, _Stack)]

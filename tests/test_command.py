@@ -138,5 +138,5 @@ def test_load_returns_the_object_for_the_task(tmp_path) -> None:
             handloom.load(unusable)
     with pytest.raises(InputError, match="no task 'sing'"):
         handloom.load("tatoeba-de-en", "sing")
-    with RunFolder.create(tmp_path / "run", {}), pytest.raises(InputError, match=r"holds no model.* with --resume"):
+    with RunFolder.create(tmp_path / "run", {}), pytest.raises(InputError, match=r"holds no model.* with resume=True"):
         handloom.load(tmp_path / "run")

@@ -22,6 +22,7 @@ explore.py         statistics of a BPE tokenizer
 from pathlib import Path
 
 from ..files import read_json
+from ..kinds import checked
 from .base import SPECIAL_TOKENS, Tokenizer
 from .bpe import BPETokenizer
 from .character import CharacterTokenizer, without_special
@@ -42,6 +43,7 @@ _CLASSES: dict[str, type[Tokenizer]] = {
 }
 
 
+@checked
 def load_tokenizer(path: str | Path) -> Tokenizer:
     """Load a tokenizer of any class from a file. Raises InputError if the file is missing or damaged, or needs a
     feature that handloom does not support.

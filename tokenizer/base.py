@@ -5,19 +5,24 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from ..errors import InputError, several
+from ..errors import InputError, several, short
 from ..files import read_json, write_json
+from ..kinds import checked
 
 # Ids 0 to 3 of a tokenizer trained with the defaults: padding, a token that is not in the vocabulary, the beginning and
 # the end of a sequence.
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<bos>", "<eos>")
 
+#: Texts to encode or to train on, which are checked where they are read: an iterator is read once.
+Texts = Annotated[Iterable[str], "checked later"]
+
 #: The exceptions that reading a damaged file can raise.
 DAMAGED = (AttributeError, KeyError, TypeError, ValueError, IndexError)
 
 
+@checked
 class Tokenizer(ABC):
     """The base class of tokenizers, which map a text to token ids and back.
 
@@ -47,6 +52,9 @@ class Tokenizer(ABC):
     @abstractmethod
     def vocab_size(self) -> int:
         """The number of token ids; the ids are `range(vocab_size)`."""
+
+    def __init_subclass__(cls) -> None:
+        checked(cls)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.vocab_size:,} tokens)"
@@ -101,7 +109,7 @@ class Tokenizer(ABC):
         """Encode `text` with the <bos> and <eos> that the model expects; see `begins` and `ends`."""
         return self.encode(text, add_bos=self.begins, add_eos=self.ends)
 
-    def encode_batch(self, texts: Iterable[str], *, add_bos: bool = False, add_eos: bool = False) -> list[list[int]]:
+    def encode_batch(self, texts: Texts, *, add_bos: bool = False, add_eos: bool = False) -> list[list[int]]:
         """Encode each text by `encode`, without padding. Raises InputError for a single text instead of a list."""
         before = [self.bos_id] if add_bos else []
         behind = [self.eos_id] if add_eos else []
@@ -114,7 +122,7 @@ class Tokenizer(ABC):
             if collecting:
                 gc.enable()
 
-    def encode_targets(self, texts: Iterable[str]) -> list[list[int]]:
+    def encode_targets(self, texts: Texts) -> list[list[int]]:
         """Encode texts in the target language, which may have separate tokens in a translator's tokenizer."""
         return self.encode_batch(texts)
 
@@ -175,8 +183,13 @@ class Tokenizer(ABC):
 
     def _checked(self, ids: Iterable[int]) -> list[int]:
         """Return the ids as a list. Raises InputError for an id outside `range(vocab_size + unused)`."""
-        ids, size = list(ids), self.vocab_size + self.unused
-        if ids and not (min(ids) >= 0 and max(ids) < size):
+        size = self.vocab_size + self.unused
+        try:
+            ids = list(ids)
+            right = not ids or (min(ids) >= 0 and max(ids) < size)
+        except (TypeError, ValueError):
+            raise InputError(f"Give a list of token ids, not {short(ids)}.") from None
+        if not right:
             wrong = next(id for id in ids if not 0 <= id < size)
             raise InputError(
                 f"Id {wrong} is not a token: this tokenizer's ids go from 0 to {size - 1}. The ids may be from another "

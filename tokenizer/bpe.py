@@ -8,7 +8,7 @@ from typing import Any, Self
 from ..errors import InputError, printable
 from ..files import write_json
 from .added_tokens import AddedToken, AddedTokenSplitter
-from .base import SPECIAL_TOKENS, Tokenizer, check_special_tokens
+from .base import SPECIAL_TOKENS, Texts, Tokenizer, check_special_tokens
 from .bpe_encoder import BPEEncoder
 from .bpe_trainer import train_fast
 from .byte_alphabet import BYTE_TO_CHARACTER, BYTES_IN_ID_ORDER, bytes_to_text, text_to_bytes
@@ -93,7 +93,7 @@ class BPETokenizer(Tokenizer):
     @classmethod
     def train(
         cls,
-        texts: Iterable[str],
+        texts: Texts,
         vocab_size: int,
         *,
         special_tokens: Sequence[str] = SPECIAL_TOKENS,

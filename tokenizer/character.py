@@ -99,8 +99,6 @@ class CharacterTokenizer(VocabularyTokenizer):
         alphabet: str | None = DEFAULT_ALPHABET,
     ) -> None:
         super().__init__(vocabulary, special_tokens=special_tokens)
-        if not isinstance(alphabet, (str, type(None))):
-            raise TypeError("alphabet must be a string")
         self.alphabet = alphabet
 
     def split(self, text: str) -> list[str]:

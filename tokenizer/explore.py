@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count, takewhile
 
+from ..kinds import checked
 from .bpe import BPETokenizer
 from .pre_tokenizer import splitter
 from .word_counts import count_words
@@ -26,12 +27,14 @@ def with_fewer_tokens(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
     return BPETokenizer(vocab, merges, added_tokens=tokenizer.added_tokens, pattern=tokenizer.pattern)
 
 
+@checked
 def usual_sizes(vocab_size: int) -> list[int]:
     """Return vocabulary sizes to compare: the bytes alone, then repeatedly doubled sizes up to `vocab_size`."""
     doubled = takewhile(lambda size: size < vocab_size, (512 << n for n in count()))
     return [*[260] * (vocab_size > 260), *doubled, vocab_size]
 
 
+@checked
 def compression(tokenizer: BPETokenizer, texts: Iterable[str], sizes: Sequence[int]) -> list[Compression]:
     """Measure the compression of `texts` with the tokenizer's first n tokens, for each vocabulary size n."""
     words = count_words(iter(texts), splitter(tokenizer.pattern))
@@ -45,6 +48,7 @@ def compression(tokenizer: BPETokenizer, texts: Iterable[str], sizes: Sequence[i
     return results
 
 
+@checked
 def token_lengths(tokenizer: BPETokenizer) -> dict[int, int]:
     """Return {length in bytes: number of tokens} for the vocabulary without special tokens."""
     ids = set(range(tokenizer.vocab_size)) - set(tokenizer.special_ids.values())

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
-from ..errors import InputError, printable
-from .base import SPECIAL_TOKENS, Tokenizer, check_special_tokens
+from ..errors import InputError, printable, short
+from .base import SPECIAL_TOKENS, Texts, Tokenizer, check_special_tokens
 
 
 class VocabularyTokenizer(Tokenizer):
@@ -25,8 +25,6 @@ class VocabularyTokenizer(Tokenizer):
     def __init__(self, vocabulary: Sequence[str], *, special_tokens: Sequence[str]) -> None:
         special = check_special_tokens(special_tokens)
         self.vocabulary = [*special, *vocabulary]
-        if isinstance(vocabulary, str) or not all(isinstance(unit, str) for unit in self.vocabulary):
-            raise InputError("The vocabulary is not a list of strings. Give a list of strings, or restore the file.")
         ids = {unit: id for id, unit in enumerate(self.vocabulary)}
         if len(ids) != len(self.vocabulary):
             repeated = Counter(self.vocabulary).most_common(1)[0][0]
@@ -37,7 +35,7 @@ class VocabularyTokenizer(Tokenizer):
     @classmethod
     def train(
         cls,
-        texts: Iterable[str],
+        texts: Texts,
         vocab_size: int | None = None,
         *,
         special_tokens: Sequence[str] | None = None,
@@ -55,8 +53,8 @@ class VocabularyTokenizer(Tokenizer):
 
         Raises InputError if there is no text, or `vocab_size` leaves no room for a unit.
         """
-        if isinstance(texts, str):
-            raise InputError("Training needs several texts, not one string: give a list, or an open file.")
+        if isinstance(texts, str) or not isinstance(texts, Iterable):
+            raise InputError(f"Training needs several texts, not {short(texts)}: give a list, or an open file.")
         special = cls.usual_special_tokens if special_tokens is None else special_tokens
         splitter = cls([], special_tokens=special, **settings)
         counts: Counter[str] = Counter()

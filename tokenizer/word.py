@@ -7,6 +7,7 @@ from functools import cache, lru_cache
 
 import regex
 
+from ..kinds import checked
 from .normalizer import normalized
 from .vocabulary import VocabularyTokenizer
 
@@ -21,6 +22,7 @@ _WHOLE = regex.compile(r"\w+")  # unlike `re`, with combining marks
 _PUNCTUATION = regex.compile(r"(?!(?<=\w)'(?=\w))[^\w\s]|_")
 
 
+@checked
 def preprocess(text: str, *, lowercase: bool = True, punctuation: bool = False) -> str:
     """Preprocess a text for the news classifier.
 
@@ -63,8 +65,6 @@ class WordTokenizer(VocabularyTokenizer):
         punctuation: bool = False,
     ) -> None:
         super().__init__(vocabulary, special_tokens=special_tokens)
-        if not isinstance(lowercase, bool) or not isinstance(punctuation, bool):
-            raise TypeError("lowercase and punctuation must be true or false")
         self.lowercase = lowercase
         self.punctuation = punctuation
 

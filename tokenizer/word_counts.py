@@ -20,7 +20,7 @@ from itertools import chain, islice
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError
+from ..errors import InputError, short
 from .normalizer import normalized
 from .pre_tokenizer import WHITE_SPACE, Splitter
 
@@ -47,8 +47,8 @@ def count_words(texts: Iterable[str], split: Splitter, *, normalize: bool = Fals
 
 def _blocks(texts: Iterable[str], normalize: bool) -> Iterator[bytes]:
     """Yield blocks of several texts, with _START before each of them."""
-    if isinstance(texts, str):
-        raise InputError("Training needs several texts, not one string: give a list, or an open file.")
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise InputError(f"Training needs several texts, not {short(texts)}: give a list, or an open file.")
     iterator = iter(texts)
     first = next(iterator, "")
     iterator, is_path = chain([first], iterator), os.path.isfile(first)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from ..models.fields import Count, checked
+from ..kinds import checked
+from ..models.fields import Count
 from .runs.plots import plot_losses
 from .runs.progress import TrainingStopped
 

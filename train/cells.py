@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import write_text
+from ..kinds import checked
 from .distributed import ProcessGroup, find_process_group, run_of_group
 from .runs.folder import SAVES, RunFolder, jsonable, read_metrics
 from .runs.progress import TrainingStopped
@@ -111,6 +112,7 @@ def run_cells(
     return finish_cells(run.path, cells, cell, dict.fromkeys(cells, made), group=group)
 
 
+@checked
 def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str:
     """Format rows as a Markdown table with aligned columns.
 

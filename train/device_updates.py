@@ -172,12 +172,12 @@ def choose_updates(
     if settings.graphs and (device == "cpu" or group.size > 1 or PLAIN):
         where = "with HANDLOOM_PLAIN=1" if PLAIN else f"with {group.size} processes"
         where = "on the CPU" if device == "cpu" else where
-        raise InputError(f"There are no CUDA graphs {where}: leave out --graphs, or train on --device cuda, alone.")
+        raise InputError(f"There are no CUDA graphs {where}: leave out graphs=True, or train on device=cuda, alone.")
     if settings.graphs and any(isinstance(module, MultiHeadAttention) for module in model.modules()):
         small = (to_device(np.zeros((1, 1, 1, 8), np.float16), device),) * 3
         missing = unsupported_reason(attention_plain, "fused", small, method="fused", return_weights=False)
         if missing:
-            raise InputError(f"CUDA graphs support only attention's fused kernel, but {missing}: leave out --graphs.")
+            raise InputError(f"CUDA graphs need attention's fused kernel, but {missing}: leave out graphs=True.")
     if every and device != "cpu":
         flat = flat_form(optimizer, half=settings.precision == "fp16", constants=float_constants(model))
         if flat is not None:
@@ -185,6 +185,6 @@ def choose_updates(
     if settings.graphs:
         raise InputError(
             "CUDA graphs need Adam or AdamW over all parameters, none with requires_grad=False, with one learning rate "
-            "and weight decay: leave out --graphs, or choose --optimizer adam."
+            "and weight decay: leave out graphs=True, or choose the optimizer adam."
         )
     return Updates(model, optimizer, settings, group, generators)

@@ -21,13 +21,12 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..autograd import default_generator
 from ..autograd.backend import use_device
 from ..autograd.bfloat16 import bfloat16_carried_out
-from ..errors import InputError, short
-from ..models.fields import Count, NotNegative, checked, number
+from ..errors import InputError
+from ..kinds import argument, checked
+from ..models.fields import Count, NotNegative
 from ..models.hyperparameters import Settings
 from ..models.own_layers import saved_note
 from ..nn import Module
@@ -44,6 +43,7 @@ from .state import check_unchanged, constants, generators
 from .updates import Loss, MicroBatch, Reading, check_names, mean_losses, updated_parameters
 
 
+@checked
 class Trainer:
     """Trains a model.
 
@@ -92,21 +92,6 @@ class Trainer:
         **settings: Any,
     ):
         callbacks = [ProgressBar()] if callbacks is None else callbacks
-        several = isinstance(callbacks, list | tuple) and all(isinstance(one, Callback) for one in callbacks)
-        yes_or_no = isinstance(higher_is_better, bool | np.bool_)
-        for name, value, right, words in (
-            ("model", model, isinstance(model, Module), "a Module"),
-            ("loss", loss, callable(loss), "a function of model and batch"),
-            ("optimizer", optimizer, isinstance(optimizer, Optimizer), "an Optimizer"),
-            ("schedule", schedule, schedule is None or callable(schedule), "a function of the step"),
-            ("callbacks", callbacks, several, "a list of objects of subclasses of Callback"),
-            ("out", out, isinstance(out, str | Path | RunFolder | None), "a path or a RunFolder"),
-            ("config", config, isinstance(config, Mapping | None), "a dict"),
-            ("metrics", metrics, metrics is None or callable(metrics), "a function of the model"),
-            ("higher_is_better", higher_is_better, yes_or_no, "True or False"),
-        ):
-            if not right:
-                raise TypeError(f"Trainer: {name} is {short(value)}, but it must be {words}")
         for name in settings.keys() - (known := {field.name for field in fields(Settings)}):
             near = difflib.get_close_matches(name, known, 1)
             raise TypeError(f"Trainer: no setting {name!r}; did you mean {' or '.join(near or sorted(known))}?")
@@ -115,7 +100,7 @@ class Trainer:
             raise ValueError("Trainer: the optimiser has parameters that are not the model's, which no save would hold")
         self.model, self.loss, self.optimizer, self.callbacks = model, loss, optimizer, list(callbacks)
         self.out, self.config, self.metrics = out, dict(config or {}), metrics
-        self.higher_is_better, self.label, self.unit = bool(higher_is_better), label, unit
+        self.higher_is_better, self.label, self.unit = higher_is_better, label, unit
         self.schedule, self.settings = schedule or constant(optimizer.lr), Settings(**settings)
         self.group = find_process_group() if group is None else group
         use_device(optimizer.parameters[0].device)
@@ -130,7 +115,6 @@ class Trainer:
     def __repr__(self) -> str:
         return f"Trainer({type(self.model).__name__}, {self.optimizer}, {self.progress.step:,} steps)"
 
-    @checked
     def fit(
         self,
         batches: BatchSource,
@@ -273,7 +257,7 @@ class Trainer:
             raise self._failure(step, self.updates.read())
 
     def _rate(self, step: int) -> float:
-        return number("the schedule", f"the learning rate of step {step}", self.schedule(step), NotNegative)
+        return argument(f"the schedule: the learning rate of step {step}", self.schedule(step), NotNegative)
 
     def _read(self) -> Reading:
         """Read the results since the last call, add them to the progress and return them. This waits for the device."""
@@ -352,7 +336,7 @@ class Trainer:
         further = self.group.from_first(lambda: dict(metrics(self.model)))
         check_names("metrics", further, {"step", "epoch", "averaged", "loss", *values})
         values |= further
-        values = {name: number("Trainer", f"the metric {name!r}", value, float) for name, value in values.items()}
+        values = {name: argument(f"Trainer: the metric {name!r}", value, float) for name, value in values.items()}
         if not math.isfinite(values["valid_loss"]):
             raise FloatingPointError(
                 f"Step {self.progress.step}: the validation loss is {values['valid_loss']}. The learning rate "
@@ -419,10 +403,10 @@ class Trainer:
         saves = self.store.saves if resume and isinstance(self.store, RunStore) else None
         done = max(saves.steps(), default=0) if saves else 0
         if done > self.steps:
-            raise InputError(f"The run is already at step {done:,}: give at least --steps {done}.")
+            raise InputError(f"The run is already at step {done:,}: give at least steps={done}.")
         if stop_at is not None and not done < stop_at <= self.steps:
             cure = f"Use {done + 1:,} to {self.steps:,}" if done < self.steps else "Leave it out"
-            raise InputError(f"--stop-at {stop_at:,}: the run is at step {done:,} of {self.steps:,}. {cure}.")
+            raise InputError(f"stop_at={stop_at}: the run is at step {done:,} of {self.steps:,}. {cure}.")
         if saves is None:
             return
         saved, now = self.group.from_first(saves.load), self.progress

@@ -17,7 +17,8 @@ from ..autograd import Generator, Parameter, Tensor, bfloat16_products, early, n
 from ..autograd.backend import is_array
 from ..autograd.engine import backward
 from ..errors import InputError, short
-from ..models.fields import NotNegative, number
+from ..kinds import argument, checked
+from ..models.fields import NotNegative
 from ..models.hyperparameters import Settings
 from ..nn import Module
 from .data.sources import Batches, listed
@@ -75,7 +76,7 @@ def measured(found: Any) -> tuple[Tensor, Any, Mapping[str, Any]]:
             f"mean, and optionally a dict of further means; not {wrong}"
         )
     if isinstance(count, np.ndarray) or not is_array(count):  # a NumPy scalar would change the dtype of products
-        count = number("the loss", "its number of items", count, NotNegative)
+        count = argument("the loss: its number of items", count, NotNegative)
     check_names("the loss", means, {"loss", "tokens"})
     return value if value.ndim == 0 else value.reshape(()), count, means
 
@@ -226,6 +227,7 @@ def keep_freed_memory() -> None:
             mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
+@checked
 def mean_losses(
     model: Module, loss: Loss, batches: Iterable[Any] | Batches, group: ProcessGroup | None = None
 ) -> dict[str, float]:

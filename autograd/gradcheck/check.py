@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...kinds import checked
 from ..backend import is_array, to_device
 from ..engine import grad
 from ..origin import enable_grad, graph_of, is_grad_enabled, no_grad
@@ -27,6 +28,7 @@ _NOT_CONNECTED = (
 )
 
 
+@checked
 def gradcheck(
     fn: Callable[..., Any],
     inputs: Any,
@@ -79,6 +81,7 @@ def gradcheck(
     return report
 
 
+@checked
 def gradgradcheck(fn: Callable[..., Any], inputs: Any, **options: Any) -> GradcheckReport:
     """Check second derivatives by applying `gradcheck` to the gradient that `grad(..., create_graph=True)` returns.
 

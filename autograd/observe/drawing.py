@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from ...kinds import checked
 from ..ops.registry import implemented
 from ..origin import Leaf, Origin, graph_of
 from ..tensor import Tensor
 
 
+@checked
 def draw_graph(tensor: Tensor, *, module: Any = None) -> str:
     """Return the graph of the calls that computed `tensor`, in Graphviz's DOT language (`dot -Tsvg` draws a picture of
     it). Leaves are at the top, each call is a box, and the arrows show shapes.

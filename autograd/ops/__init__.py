@@ -3,7 +3,20 @@
 from . import attention_blocked
 from .activation import elu, gelu, leaky_relu, log_sigmoid, mish, relu, selu, sigmoid, silu, softplus, softsign
 from .attention import attention
-from .creation import arange, cat, full, gather, multinomial, ones, rand, randint, randn, zeros
+from .creation import (
+    arange,
+    cat,
+    full,
+    gather,
+    multinomial,
+    ones,
+    rand,
+    rand_like,
+    randint,
+    randn,
+    randn_like,
+    zeros,
+)
 from .diagonal import diagonal, trace, tril, triu
 from .dropout import dropout, dropout_add
 from .einsum import einsum

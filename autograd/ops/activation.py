@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import one_of
+from ...kinds import one_of
 from ..backend import array_module
 from ..function import Function
 from ..tensor import Tensor, array_of

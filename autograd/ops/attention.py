@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arguments import flag, one_of, sizes
+from ...kinds import one_of
+from ..arguments import flag, sizes
 from ..backend import array_module
 from ..half import in_float32
 from ..random import Generator, default_generator

@@ -4,14 +4,17 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import checked, integers
+from ...kinds import checked_op
+from ..arguments import integers
+from ..backend import as_array, device_of, is_array
 from ..random import Generator, default_generator
-from ..tensor import Tensor, constant_array, shape_of
+from ..tensor import Tensor, array_of, constant_array, shape_of
 from ..torch_names import one_or_many
 from .indexing import getitem, take_along_axis
 from .joining import concatenate
 from .reduction import normalized_axes
 from .registry import declare
+from .shape import to_device
 
 cat = concatenate
 
@@ -23,26 +26,26 @@ def _shape(name: str, sizes: tuple[Any, ...]) -> tuple[int, ...]:
     return shape
 
 
-@checked
+@checked_op
 def zeros(*sizes: Any, dtype: Any = np.float32, requires_grad: bool = False) -> Tensor:
     """Return zeros: zeros(2, 3) or zeros((2, 3))."""
     return Tensor(np.zeros(_shape("zeros", sizes), dtype), requires_grad)
 
 
-@checked
+@checked_op
 def ones(*sizes: Any, dtype: Any = np.float32, requires_grad: bool = False) -> Tensor:
     """Return ones: ones(2, 3) or ones((2, 3))."""
     return Tensor(np.ones(_shape("ones", sizes), dtype), requires_grad)
 
 
-@checked
+@checked_op
 def full(shape: Any, value: float, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor in which each element is `value`: float32 for a float, int64 for an integer, as in PyTorch."""
     dtype = dtype or (np.int64 if isinstance(value, int) else np.float32)
     return Tensor(np.full(_shape("full", (shape,)), value, dtype), requires_grad)
 
 
-@checked
+@checked_op
 def arange(start: float, stop: float | None = None, step: float = 1, *, dtype: Any = None) -> Tensor:
     """Return the numbers from `start` (0 if only one number is given) to `stop`, exclusive: int64 if all are integers,
     else float32. Raises ValueError for a step of 0.
@@ -54,19 +57,38 @@ def arange(start: float, stop: float | None = None, step: float = 1, *, dtype: A
     return Tensor(np.arange(start, stop, step).astype(dtype or (np.int64 if whole else np.float32)))
 
 
-@checked
+@checked_op
 def rand(*sizes: Any, dtype: Any = np.float32, generator: Generator | None = None) -> Tensor:
     """Draw from the uniform distribution on [0, 1)."""
     return Tensor((generator or default_generator).numpy.random(_shape("rand", sizes), np.float32).astype(dtype))
 
 
-@checked
+@checked_op
 def randn(*sizes: Any, dtype: Any = np.float32, generator: Generator | None = None) -> Tensor:
     """Draw from the standard normal distribution."""
     return Tensor((generator or default_generator).numpy.standard_normal(_shape("randn", sizes)).astype(dtype))
 
 
-@checked
+def rand_like(x: Any, *, dtype: Any = None, generator: Generator | None = None) -> Tensor:
+    """Return `rand` of x's shape, device and dtype, or another floating `dtype`; no gradient flows through it."""
+    return _like("rand_like", rand, x, dtype, generator)
+
+
+def randn_like(x: Any, *, dtype: Any = None, generator: Generator | None = None) -> Tensor:
+    """Return `randn` of x's shape, device and dtype, or another floating `dtype`; no gradient flows through it."""
+    return _like("randn_like", randn, x, dtype, generator)
+
+
+def _like(name: str, draw: Any, x: Any, dtype: Any, generator: Any) -> Tensor:
+    array = array_of(x) if is_array(array_of(x)) else as_array(x, name)
+    dtype = np.dtype(array.dtype if dtype is None else dtype)
+    if dtype.kind != "f":
+        raise TypeError(f"{name}: {dtype} has no fractions: give dtype, for example dtype='float32'")
+    drawn = draw(shape_of(x), dtype=dtype, generator=generator)
+    return drawn if isinstance(array, np.ndarray) else to_device(drawn, device_of(array))
+
+
+@checked_op
 def randint(low: int, high: Any, size: Any = None, *, generator: Generator | None = None) -> Tensor:
     """Draw integers from `low` (0 if it is left out) to `high`, exclusive. Raises ValueError unless low < high."""
     low, high, size = (0, low, high) if size is None else (low, high, size)
@@ -74,7 +96,7 @@ def randint(low: int, high: Any, size: Any = None, *, generator: Generator | Non
     return Tensor((generator or default_generator).numpy.integers(low, bound, _shape("randint", (size,))))
 
 
-@checked
+@checked_op
 def multinomial(
     probabilities: Any, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
 ) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import one_of
+from ...kinds import one_of
 from ..backend import array_module
 from ..function import Function
 from ..half import in_float32

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import integers, one_of, sizes
+from ...kinds import one_of
+from ..arguments import integers, sizes
 from ..backend import Array, array_module, is_capturing
 from ..function import Function, run
 from ..tensor import Tensor, array_of, shape_of
@@ -43,11 +44,7 @@ def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     return Concatenate(axis)(*_listed("concatenate", tensors))
 
 
-def _listed(name: str, tensors: Any) -> Any:
-    if type(tensors) in (list, tuple) and tensors:
-        return tensors
-    if isinstance(tensors, str | bytes) or not hasattr(tensors, "__len__") or getattr(tensors, "shape", None) == ():
-        raise TypeError(f"{name}: a list of tensors is needed, not {tensors!r:.60}")
+def _listed(name: str, tensors: Sequence[Any]) -> Sequence[Any]:
     if len(tensors) == 0:
         raise ValueError(f"{name}: the list of tensors is empty")
     return tensors

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import one_of
+from ...kinds import one_of
 from ..function import Function
 from ..random import Generator, default_generator
 from ..sums import summed

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import one_of
+from ...kinds import one_of
 from ..backend import array_module, as_array, constant
 from ..half import in_float32
 from ..tensor import Tensor, array_of, constant_array

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..arguments import checked
+from ...kinds import checked, checked_op, one_of
 from ..backend import array_module
 from ..engine import grad
 from ..function import Function, run
@@ -63,7 +63,7 @@ def declare(reference: Callable[..., Any], composed: bool = False) -> Callable[[
     """
 
     def enter(function: F) -> F:
-        function = checked(function, composed)
+        function = checked_op(function, always=composed)
         OPS[function.__name__] = Op(function, reference)
         return function
 
@@ -211,6 +211,7 @@ class _Asked(Exception):  # noqa: N818  (not an error: carries the call from `di
     pass
 
 
+@checked
 def explain(op: str | Callable[..., Any], *inputs: Any, **options: Any) -> str:
     """Return a text: the implementation that a call of an op selects, and why the others are not selected. Nothing is
     computed.
@@ -219,9 +220,9 @@ def explain(op: str | Callable[..., Any], *inputs: Any, **options: Any) -> str:
         op: a function of `handloom.autograd.ops`, or its name.
         inputs, options: the arguments of the call.
 
-    Raises KeyError for an unknown name, and the op's errors for invalid arguments.
+    Raises ValueError for an unknown name, and the op's errors for invalid arguments.
     """
-    function = OPS[op].function if isinstance(op, str) else op
+    function = OPS[one_of("explain: op", op, OPS)].function if isinstance(op, str) else op
     try:
         with no_grad(), Switch(_asked, True):
             function(*inputs, **options)

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ...autograd.backend import to_device
+from ...kinds import checked
 from .decoding import DecodingState, survivors, to_host
 from .penalties import LENGTH_NORMS, coverage_penalty
 from .rules import Hypothesis, Rules, SearchProgress
@@ -37,6 +38,7 @@ class BeamStep(NamedTuple):
     complete: list[tuple[int, list[int], Hypothesis]]
 
 
+@checked
 def beam_search(
     state: DecodingState,
     rules: Rules,
@@ -75,8 +77,6 @@ def beam_search(
         raise ValueError(f"beam_search: n_best = {n_best} must be between 1 and the beam's width = {width}")
     if length_norm not in LENGTH_NORMS:
         raise ValueError(f"beam_search: length_norm {length_norm!r} is not one of {', '.join(LENGTH_NORMS)}")
-    if early_stopping not in (None, True, False, "never"):
-        raise ValueError(f"beam_search: early_stopping = {early_stopping!r} is not True, False, 'never' or None")
     if coverage < 0:
         raise ValueError(f"beam_search: coverage = {coverage} must not be negative; 0 turns it off")
     kept = n_best if early_stopping is None else width

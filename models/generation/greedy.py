@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...autograd.backend import array_module
+from ...kinds import checked
 from .decoding import DecodingState, survivors, to_host
 from .rules import Hypothesis, Rules, SearchProgress
 from .top import refuse_nan
@@ -29,6 +30,7 @@ def likeliest(logits: Any, sequences: np.ndarray, wanted: np.ndarray) -> Any:
     return logits.argmax(axis=1)
 
 
+@checked
 def greedy_search(state: DecodingState, rules: Rules, *, scores: bool = True) -> list[Hypothesis]:
     """Run a greedy search, which takes the most probable token at each step. Returns a Hypothesis for each row of the
     state. If `scores` is false, the scores are NaN, which saves the time of a sum over the vocabulary.
@@ -36,6 +38,7 @@ def greedy_search(state: DecodingState, rules: Rules, *, scores: bool = True) ->
     return decode(state, rules, likeliest, scores=scores)
 
 
+@checked
 def stream(state: DecodingState, rules: Rules, choose: Choice = likeliest) -> Iterator[int]:
     """Yield each token of one sequence as soon as it is known, beginning with the prefix; <eos> is not yielded.
 

@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 
 from ...autograd.backend import array_module
+from ...kinds import checked
 
 
+@checked
 def length_penalty(length: Any, alpha: float) -> Any:
     """Compute ((5 + length) / 6)^alpha. Source: Wu et al. 2016, arXiv 1609.08144, equation 14."""
     return ((5.0 + length) / 6.0) ** alpha

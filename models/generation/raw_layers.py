@@ -29,7 +29,7 @@ class Normalise:
 
     def __call__(self, x: Any) -> Any:
         norm = self.norm
-        if not computes_as(norm, LayerNorm) or norm.eps_outside or x.dtype == np.float16:
+        if not computes_as(norm, LayerNorm) or not norm.by_op or x.dtype == np.float16:
             with no_grad():
                 return norm(Tensor(x)).data
         return normalised(x, norm.weight.data, norm.bias.data, norm.eps)

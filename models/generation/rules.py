@@ -10,7 +10,7 @@ from ...autograd.backend import array_module
 from ...autograd.ops.indexing import integers
 from ...autograd.tensor import array_of
 from ...errors import short
-from ..fields import Count, Rate, Whole, check_fields
+from ..fields import Count, Rate, Whole, changed_fields, check_fields
 from .decoding import DecodingState
 from .penalties import apply_repetition_penalty, repeated_ngrams
 from .top import log_sum_exp
@@ -85,6 +85,8 @@ class Rules:
     min_total: Whole = 0
     max_total: Count | None = None
     functions: tuple[Function, ...] = ()
+
+    __repr__ = changed_fields
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "functions", as_functions(self.functions))

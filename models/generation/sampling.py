@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from ...autograd.backend import array_module
+from ...kinds import checked
 from ..fields import Bounds, NotNegative, Whole, check_fields
 from .decoding import DecodingState
 from .greedy import decode, likeliest
@@ -86,6 +87,7 @@ def _first_above(total: Any, uniform: Any) -> Any:
     return (total > threshold[:, None]).argmax(axis=1)
 
 
+@checked
 def sample(state: DecodingState, rules: Rules, **options: Any) -> list[Hypothesis]:
     """Sample a sequence for each row of the state. The options are the arguments of `Sampler`. The score of a
     hypothesis is the model's log-probability, before temperature, top-k and top-p are applied.

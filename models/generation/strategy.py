@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 
 from ...errors import short
+from ...kinds import checked
 from ...nn import Module
-from ..fields import Bounds, Count, NotNegative, Whole, check_fields
+from ..fields import Bounds, Count, NotNegative, Whole, changed_fields, check_fields
 from .beam import EarlyStopping, beam_search
 from .consensus import Compared, by_consensus
 from .decoding import DecodingState, Uncached, last_logits
@@ -47,6 +48,8 @@ class Strategy:
     early_stopping: EarlyStopping = None
     consensus: Whole = 0
     rules: Rules = field(default_factory=Rules)
+
+    __repr__ = changed_fields
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -117,6 +120,7 @@ class Strategy:
         return [sorted(drawn[row * n : (row + 1) * n], key=lambda one: -one.score) for row in range(rows)]
 
 
+@checked
 def generate(
     model: Callable[..., Any],
     ids: Sequence[Sequence[int]],
@@ -142,8 +146,6 @@ def generate(
     Raises ValueError for a sequence without ids or an id that is out of range, for logits of another shape, and for a
     strategy with several results.
     """
-    if not callable(model):
-        raise TypeError(f"generate: the model must be a function of ids or a Module, not {type(model).__name__}")
     if any(np.ndim(row) != 1 for row in ids):
         raise TypeError("generate: ids must be a list of sequences, [[1, 2], [3]]; give [ids] for one sequence")
     strategy = Strategy.with_rules(strategy or Strategy(beam=1), rules)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import InputError, short
+from ...kinds import checked
 from ...nn import Module
 from ...nn.init import skip_init
 from ...tensor_files import check_finite
@@ -43,6 +44,7 @@ class Pretrained(NamedTuple):
     strategy: Strategy
 
 
+@checked
 def load(
     folder_or_name: str | Path,
     *,

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...errors import InputError
 from ...files import make_folder, write_json
+from ...kinds import checked
 from ...tensor_files import write_tensors
 from ...tokenizer import Tokenizer
 from ..classifier import TransformerClassifier
@@ -22,6 +23,7 @@ from .layouts import entries
 from .tokenizers import role_names, save_tokenizer
 
 
+@checked
 def save(
     model: Any,
     tokenizer: Tokenizer | None,

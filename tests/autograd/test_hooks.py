@@ -46,7 +46,7 @@ def test_hooks_run_in_order_and_can_be_removed() -> None:
     (x * 1).backward()
     assert (order, x.grad) == (list("abc"), 2)
     assert isinstance(x.grad, np.ndarray)
-    removers[1]()
+    removers[1].remove()
     later = x.register_hook(lambda g: order.append("d"))
     removers[1]()  # removing a hook twice removes no other hook
     (x * 1).backward()

@@ -69,7 +69,8 @@ def test_calls_that_can_be_recognised_say_what_to_write() -> None:
 
 
 def test_creators_are_float32_and_draw_from_the_default_generator() -> None:
-    for made in (ops.zeros(2, 3), ops.ones((2, 3)), ops.full((2, 3), 1.5), ops.rand(2, 3), ops.randn([2, 3])):
+    for made in (ops.zeros(2, 3), ops.ones((2, 3)), ops.full((2, 3), 1.5), ops.rand(2, 3), ops.randn([2, 3]),
+                 ops.rand_like(Tensor(np.ones((2, 3), np.float32))), ops.randn_like(ops.zeros(2, 3))):  # fmt: skip
         assert (made.dtype, made.shape) == (np.float32, (2, 3))
     assert (ops.full(2, 3).dtype, ops.arange(3).dtype, ops.arange(0.0, 1.0, 0.25).dtype) == (
         "int64",
@@ -80,8 +81,13 @@ def test_creators_are_float32_and_draw_from_the_default_generator() -> None:
     drawn = []
     for _ in range(2):
         manual_seed(5)
-        drawn.append([ops.rand(3), ops.randn(3), ops.randint(7, (3,)), ops.multinomial([0.5, 0.25, 0.25], 2)])
+        drawn.append(
+            [ops.rand_like(np.ones(3)), ops.randn(3), ops.randint(7, (3,)), ops.multinomial([0.5, 0.25, 0.25], 2)]
+        )
     assert all((a.data == b.data).all() for a, b in zip(*drawn, strict=True))
+    assert ops.rand_like(ops.arange(3), dtype=np.float64).dtype == np.float64
+    with pytest.raises(TypeError, match="randn_like: int64 has no fractions"):
+        ops.randn_like(ops.arange(3))
     generator = Generator(1)
     assert set(ops.randint(2, 5, 200, generator=generator).tolist()) == {2, 3, 4}
     counts = np.bincount(ops.multinomial([[1, 3, 0]], 4000, True, generator=generator).data[0], minlength=3)

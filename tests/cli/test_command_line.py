@@ -15,7 +15,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from handloom.arguments import OptionError, Parser, path, positive, whole
+from handloom.arguments import OptionError, Parser, in_options, path, positive, whole
 from handloom.autograd.backend import GraphError
 from handloom.cli.command_line import Terminated, results_folder, run_main
 from handloom.cli.examples import other_libraries, start_run
@@ -222,3 +222,18 @@ def test_a_run_that_goes_on_with_other_libraries_says_so() -> None:
         "This run began with loops compiled by numba 0.61 and continues with no compiled loops",
         "This run began with NumPy's products and continues with mkl 2026.2.0",
     ]
+
+
+@pytest.mark.parametrize(
+    ("python", "command"),
+    [
+        ("Continue with resume=True, out='my runs/a'", "Continue with --resume 'my runs/a'"),
+        ("use overwrite=True, or add copy=True", "use --overwrite, or add --set copy=true"),
+        ("give at least steps=30; stop_at=7: the run", "give at least --steps 30; --stop-at 7: the run"),
+        ("start from load('everyday-de-en')", "start from --init everyday-de-en"),
+        ("languages: source=de, target=es.", "languages: --from de --to es."),
+        ("dropout=1.5 is not a probability", "dropout=1.5 is not a probability"),
+    ],
+)
+def test_a_command_prints_its_options_where_the_library_names_arguments(python: str, command: str) -> None:
+    assert in_options(python) == command

@@ -199,7 +199,7 @@ def test_scaled_embedding_has_unit_variance() -> None:
         ("positions must be .* alibi.* not .alibis.", lambda: nn.embedding_positions("alibis", 8, 10)),
         ("5 tokens is longer than the 4 pos", lambda: nn.SinusoidalPositions(6, 4)(Tensor(np.zeros((1, 5, 6))))),
         (r"in_features\), not \(3,\)", lambda: init.xavier_uniform_(Parameter(np.empty(3, np.float32)))),
-        ("no standard deviation: use 2 or more features", lambda: nn.LayerNorm(1, eps_outside=True)),
+        ("eps_outside needs one axis of 2 or more features", lambda: nn.LayerNorm(1, eps_outside=True)),
         ("in_features must be at least 1, not 0", lambda: nn.Linear(0, 3)),
         ("activation must be one of .* not .swish.", lambda: nn.TransformerEncoderLayer(4, 2, 8, activation="swish")),
         (r"p must be a probability from 0 to 1, not 1\.5", lambda: nn.Dropout(1.5)),
@@ -328,7 +328,7 @@ def test_forward_hooks_see_and_replace_outputs_until_they_are_removed() -> None:
     second = model.register_forward_hook(lambda module, args, output: output * 2)
     assert np.array_equal(model(x).numpy(), 2 * plain)
     assert (seen[0][0], seen[0][1]) == (model, (x,))
-    with pytest.raises(TypeError, match="a hook must be a function, not int"):
+    with pytest.raises(TypeError, match="hook is 3, but it must be a function"):
         model.register_forward_hook(3)
     second.remove()
     second.remove()

@@ -47,6 +47,69 @@ def test_rms_norm(shape, options) -> None:
     assert str(module) == str(peer)
 
 
+@pytest.mark.parametrize("shape", [D, (D,), (3, D)])
+def test_layer_norm(shape) -> None:
+    module, peer = nn.LayerNorm(shape, 0.1), torch.nn.LayerNorm(shape, 0.1)
+    module.weight.data[...], module.bias.data[...] = RNG.normal(size=shape), RNG.normal(size=shape)
+    compare(module, peer, [RNG.normal(size=(2, 3, D))], module, peer)
+    with pytest.raises(ValueError, match="eps_outside needs one axis of 2 or more"):
+        nn.LayerNorm((3, 1), eps_outside=True)
+
+
+CLASSES = RNG.integers(0, D, (4, 3))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "target"),
+    [
+        ("CrossEntropyLoss", {"label_smoothing": 0.1, "ignore_index": 2}, CLASSES),
+        ("CrossEntropyLoss", {"reduction": "sum"}, CLASSES),
+        ("NLLLoss", {}, CLASSES),
+        ("MSELoss", {"reduction": "none"}, RNG.normal(size=(4, D, 3))),
+        ("L1Loss", {}, RNG.normal(size=(4, D, 3))),
+        ("BCEWithLogitsLoss", {}, RNG.random((4, D, 3))),
+        ("BCELoss", {"reduction": "sum"}, RNG.random((4, D, 3))),
+    ],
+)
+def test_a_loss_is_a_layer(name: str, options: dict, target: np.ndarray) -> None:
+    module, peer = getattr(nn, name)(**options), getattr(torch.nn, name)(**options)
+    x = RNG.random((4, D, 3)) * 0.8 + 0.1
+    compare(module, peer, [x], lambda x: module(x, target), lambda x: peer(x, torch.tensor(target)))
+
+
+def test_the_weights_of_a_loss_are_its_state() -> None:
+    weight = RNG.random(D).astype(np.float32)
+    module, peer = nn.CrossEntropyLoss(weight), torch.nn.CrossEntropyLoss(torch.tensor(weight))
+    load_into_torch(peer, module)
+    assert list(module.state_dict()) == ["weight"]
+    x = RNG.normal(size=(4, D)).astype(np.float32)
+    expected = peer(torch.tensor(x), torch.tensor(CLASSES[:, 0]))
+    np.testing.assert_allclose(module(Tensor(x), CLASSES[:, 0]).data, expected.numpy(), rtol=1e-6)
+
+
+def test_a_model_is_called_with_other_parameters() -> None:
+    """Two names of one parameter get the same value, and gradients flow to what was given."""
+    first = nn.Linear(D, D)
+    module = nn.Sequential(first, nn.Tanh(), first)
+    peer = torch.nn.Sequential(linear := torch.nn.Linear(D, D), torch.nn.Tanh(), linear)
+    before = module.state_dict()
+    given = {name: RNG.normal(size=p.shape).astype(np.float32) for name, p in module.named_parameters()}
+    own = {name: Tensor(value, requires_grad=True) for name, value in given.items()}
+    theirs = {name: torch.tensor(value, requires_grad=True) for name, value in given.items()}
+    x, cotangent = RNG.normal(size=(2, D)).astype(np.float32), RNG.normal(size=(2, D)).astype(np.float32)
+    out = nn.functional_call(module, own, Tensor(x))
+    expected = torch.func.functional_call(peer, theirs, torch.tensor(x))
+    np.testing.assert_allclose(out.data, expected.detach().numpy(), rtol=1e-5, atol=1e-5)
+    expected.backward(torch.tensor(cotangent))
+    for gradient, want in zip(grad(out, list(own.values()), cotangent), theirs.values(), strict=True):
+        np.testing.assert_allclose(gradient.data, want.grad.numpy(), rtol=1e-4, atol=1e-4)
+    assert all(module.state_dict()[name] is array for name, array in before.items()), "the model is as before"
+    with pytest.raises(ValueError, match=r"0\.weight of Sequential has the shape \(12, 12\), not \(2,\)"):
+        nn.functional_call(module, {"0.weight": np.ones(2)}, Tensor(x))
+    with pytest.raises(ValueError, match="functional_call: nothing of Sequential does not exist"):
+        nn.functional_call(module, {"nothing": np.ones(2)}, Tensor(x))
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_the_epsilon_of_rms_norm_is_that_of_the_precision_it_is_computed_in(dtype) -> None:
     x = np.array([[1e-3, 0, 0], [3, 4, 0]], dtype)

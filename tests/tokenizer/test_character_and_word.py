@@ -131,9 +131,9 @@ def test_files_keep_everything(nltk: object, tmp_path: Path) -> None:
     ("data", "said"),
     [
         ({"vocabulary": ["a"], "alphabet": "a"}, "not a word tokenizer file, or it is damaged"),
-        ({"vocabulary": "ab"}, "tokenizer.json: The vocabulary is not a list of strings"),
-        ({"vocabulary": [1]}, "tokenizer.json: The vocabulary is not a list of strings"),
-        ({"vocabulary": ["a"], "special_tokens": 3}, "tokenizer.json: Give a list of texts, not 3"),
+        ({"vocabulary": "ab"}, "vocabulary is 'ab', but it must be a list of strings"),
+        ({"vocabulary": [1]}, "tokenizer.json is not a word.*vocabulary is one with 1 at index 0, but"),
+        ({"vocabulary": ["a"], "special_tokens": 3}, "special_tokens is 3, but it must be a list"),
         ({"vocabulary": ["a", "a"]}, "contains 'a' twice"),
     ],
 )

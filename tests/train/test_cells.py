@@ -81,7 +81,7 @@ def test_a_cell_that_was_stopped_is_resumed(tmp_path) -> None:
     run = RunFolder.create(tmp_path / "run", {})
     with pytest.raises(TrainingStopped) as stop:
         run_cells(run, {"one": 3}, make)
-    assert str(stop.value) == f"stopped at step 5 of one, all saved. Continue with --resume {run.path}"
+    assert str(stop.value) == f"stopped at step 5 of one, all saved. Continue with resume=True, out='{run.path}'"
     assert stop.value.exit_code == 130
     (row,) = run_cells(run, {"one": 3}, make)
     assert resumed == [False, True]

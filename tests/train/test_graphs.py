@@ -118,12 +118,12 @@ def test_launches_of_a_step_with_graphs(tmp_path, fake_cupy) -> None:
 
 def test_what_can_not_be_captured_is_said(tmp_path, fake_cupy) -> None:
     with RunFolder.create(tmp_path / "run", {}) as run:
-        with pytest.raises(InputError, match=r"no CUDA graphs on the CPU: leave out --graphs"):
+        with pytest.raises(InputError, match=r"no CUDA graphs on the CPU: leave out graphs=True"):
             small_trainer(run, graphs=True)
         with pytest.raises(InputError, match=r"need Adam or AdamW"):
             small_trainer(run, device="cuda", graphs=True, optimizer=lambda model: SGD(model.parameters(), 0.1))
 
-        with another_gpu("75"), pytest.raises(InputError, match=r"fused kernel.*8\.0.* 7\.5: leave out --graphs"):
+        with another_gpu("75"), pytest.raises(InputError, match=r"fused kernel.*8\.0.* 7\.5: leave out graphs=True"):
             small_trainer(run, device="cuda", graphs=True)
 
         def waiting(model: Any, batch: Any) -> Any:

@@ -83,7 +83,7 @@ def test_stopping_again_and_again_changes_nothing(straight, tmp_path) -> None:
     process trains to the end."""
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     for k in (1, 4, 7, 8, 13, 16, 23):
-        with pytest.raises(TrainingStopped, match=f"after step {k} of {STEPS}.*--resume"):
+        with pytest.raises(TrainingStopped, match=f"after step {k} of {STEPS}.*resume=True"):
             small_run(tmp_path / "run", resume=k > 1, stop_at=k)
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
     in_a_new_process(tmp_path / "run", "--resume")
@@ -225,7 +225,7 @@ def test_a_signal_at_any_moment_changes_nothing(straight, tmp_path, monkeypatch,
         monkeypatch.setattr(callbacks, "plot_losses", at_call(1, number, callbacks.plot_losses))
     else:  # called after steps 8, 16 and 24, and for the mean of the last weights
         options["metrics"] = at_call(2 if moment == "validation" else 4, number, lambda model: {})
-    with pytest.raises(TrainingStopped, match=r"all saved\. Continue with --resume") as stop:
+    with pytest.raises(TrainingStopped, match=r"all saved\. Continue with resume=True") as stop:
         small_run(tmp_path / "run", **options)
     assert stop.value.exit_code == 128 + number
     assert (stop.value.step == STEPS) == (moment == "averaging")

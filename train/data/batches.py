@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
-from ...models.fields import Count, Whole, checked
+from ...kinds import checked
+from ...models.fields import Count, Whole
 from ...tokenizer import BPETokenizer
 from .files import Pair
 
@@ -261,6 +262,7 @@ def source_batches(
         yield indices, source.pad(indices, pad_id), source.lengths[indices]
 
 
+@checked
 def join_neighbours(
     source_ids: Sequence[Sequence[int]], target_ids: Sequence[Sequence[int]], length: int
 ) -> tuple[list[list[int]], list[list[int]]]:

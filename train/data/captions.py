@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...errors import InputError
+from ...kinds import checked
 from .downloads import EMBEDDED_WORKS, find_local
 from .files import Pair, iter_lines, read_tables
 from .sets import DataSet, own_parts
@@ -24,7 +25,8 @@ class Captions(DataSet[list[list[str]]]):
         return f"{super().summary()} pictures with {sum(map(len, self.train)):,} captions to train on"
 
 
-def load_captions(name_or_path: str) -> Captions:
+@checked
+def load_captions(name_or_path: str | Path) -> Captions:
     """Load one of the data sets `CAPTION_NAMES`, or a file of rows picture<TAB>caption (gzipped or not).
 
     "coco" is the set val2017 of MS COCO (Lin et al. 2014, arXiv 1405.0312).
@@ -33,6 +35,7 @@ def load_captions(name_or_path: str) -> Captions:
     test pictures are left out if one of their captions also occurs in training. Raises InputError if the data set can't
     be found or the file can't be used.
     """
+    name_or_path = str(name_or_path)
     if name_or_path == "embedded":
         return _split(list(itertools.islice(scenes(), EMBEDDED_SCENES)), 0, "embedded")
     if name_or_path == "coco":
@@ -41,12 +44,12 @@ def load_captions(name_or_path: str) -> Captions:
             raise InputError(
                 "coco can't be downloaded automatically. Download annotations_trainval2017.zip from "
                 f"https://cocodataset.org/#download, write its captions as rows image_id<TAB>caption to DATA/{_COCO}, "
-                f"and set HANDLOOM_DATA to DATA; or pass another file of such rows to --data. {EMBEDDED_WORKS}"
+                f"and set HANDLOOM_DATA to DATA; or give another file of such rows. {EMBEDDED_WORKS}"
             )
         return _split(*read_captions(path), "coco")
     if not Path(name_or_path).is_file():
         known = ", ".join(CAPTION_NAMES)
-        raise InputError(f"{name_or_path or '--data'} is neither a known set of captions ({known}) nor a file.")
+        raise InputError(f"{name_or_path or 'An empty name'} is neither a known set of captions ({known}) nor a file.")
     for own in own_parts(name_or_path, str).values():
         raise InputError(f"{own} is not used: captions are split by picture. Add its rows to {name_or_path}.")
     return _split(*read_captions(name_or_path), name_or_path)
@@ -65,6 +68,7 @@ def read_captions(path: str | Path) -> tuple[list[list[str]], int]:
     return groups, len(captions) - len(groups)
 
 
+@checked
 def caption_pairs(groups: list[list[str]], every: bool = False) -> list[Pair]:
     """Return pairs of each caption and the next caption of the same picture; the first caption follows the last.
 

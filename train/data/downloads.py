@@ -13,7 +13,7 @@ from ...files import read_json
 
 #: Of published data sets: checksums of files, names of books.
 PUBLISHED = read_json(Path(__file__).with_name("sets.json"))
-EMBEDDED_WORKS = "--data embedded works without any download."
+EMBEDDED_WORKS = "The data set embedded needs no download."
 
 
 def find_local(relative: str) -> Path | None:
@@ -100,5 +100,5 @@ def load_hub(name: str, configuration: str) -> Any:
         raise InputError(
             f"{name} could not be loaded from the Hugging Face hub: {reason}. Check the network and the free space on "
             f"the disk. Or download the training text from https://www.statmt.org/wmt17/translation-task.html, save "
-            f"it as PATH.de and PATH.en with one sentence a line, and give --data PATH. {EMBEDDED_WORKS}"
+            f"it as PATH.de and PATH.en with one sentence a line, and give PATH. {EMBEDDED_WORKS}"
         ) from None

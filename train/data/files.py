@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 from ...errors import InputError
 from ...files import check_line_ends, open_file, parse_json
+from ...kinds import checked
 from .downloads import PUBLISHED
 
 T = TypeVar("T")
@@ -46,6 +47,7 @@ class ParallelText(NamedTuple):
     origin: str
 
 
+@checked
 def iter_lines(path: str | Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 text file without their line ends.
 
@@ -226,7 +228,7 @@ def _header(path: str, first_row: list[str], source: str, target: str) -> tuple[
         found_columns = " and ".join(sorted(named))
         raise InputError(
             f"{path} has columns of {found_columns}. Give a table with columns {source} and {target}, or other "
-            f"languages: --from {min(named)} --to {max(named)}."
+            f"languages: source={min(named)}, target={max(named)}."
         )
     for language, others in ((source, {"source", "src"}), (target, {"target", "tgt", "trg"})):
         names = _COLUMN_NAMES.get(language, {language})

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ...errors import InputError
 from ...files import parse_json
+from ...kinds import checked
 from .downloads import find_local, load_hub
 from .files import Pair, distinct, is_quoted, is_text, iter_lines, read_tables, sections
 from .pairs import sentence_key, split_by_sentence
@@ -65,7 +66,8 @@ class News(DataSet[list[Article]]):
         return f"{super().summary()} articles in {len(self.categories)} categories"
 
 
-def load_news(name_or_path: str, *, descriptions: bool, categories: bool | None = None) -> News:
+@checked
+def load_news(name_or_path: str | Path, *, descriptions: bool, categories: bool | None = None) -> News:
     """Load one of the data sets `NEWS_NAMES`, or your own file, split by headline (see `split_by_sentence`).
 
     "news" is the HuffPost data set (Misra 2022, arXiv 2209.11429), which is complete on the Hugging Face hub. The
@@ -83,6 +85,7 @@ def load_news(name_or_path: str, *, descriptions: bool, categories: bool | None 
 
     Raises InputError if the data set can't be found or the file can't be used.
     """
+    name_or_path = str(name_or_path)
     known = not descriptions if categories is None else categories
     if name_or_path == "embedded":
         made = distinct(articles(), lambda article: article.headline, EMBEDDED_ARTICLES)
@@ -94,11 +97,12 @@ def load_news(name_or_path: str, *, descriptions: bool, categories: bool | None 
         return _split(list(different.values()), "news42", descriptions and not known, known)
     if not Path(name_or_path).is_file():
         names = ", ".join(NEWS_NAMES)
-        raise InputError(f"{name_or_path or '--data'} is neither a known set of news ({names}) nor a file.")
+        raise InputError(f"{name_or_path or 'An empty name'} is neither a known set of news ({names}) nor a file.")
     own = own_parts(name_or_path, lambda path: list(read_articles(path)))
     return _split(list(read_articles(name_or_path)), name_or_path, descriptions, known, own)
 
 
+@checked
 def unlabelled_texts(data: News) -> list[str]:
     """Return texts for training without labels, headline and description, of the articles of `free_articles`."""
     others, own = free_articles(data)
@@ -109,6 +113,7 @@ def unlabelled_texts(data: News) -> list[str]:
     return list(different.values())
 
 
+@checked
 def denoising(data: News, seed: int = 0) -> News:
     """Return examples to pre-train a writer of headlines: it restores a text from some of its words.
 

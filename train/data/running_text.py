@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import InputError
+from ...kinds import checked
 from .downloads import EMBEDDED_WORKS, PUBLISHED, fetch, find_local, load_hub, unverified
 from .files import iter_lines
 from .pairs import sentence_key
@@ -32,7 +33,8 @@ class TextData(DataSet[str]):
         return f"{self.name}: {train:,} characters for training, {valid:,} for validation, {test:,} for test"
 
 
-def load_text_data(name_or_path: str, *, bare: bool = False) -> TextData:
+@checked
+def load_text_data(name_or_path: str | Path, *, bare: bool = False) -> TextData:
     """Load one of `TEXT_NAMES`, several joined by +, or your own UTF-8 text file, gzipped or not.
 
     If a text has no official split, the first 90 % are for training, the next 5 % for validation and the last 5 % for
@@ -41,6 +43,7 @@ def load_text_data(name_or_path: str, *, bare: bool = False) -> TextData:
     `bare`, Gutenberg's books begin with their first paragraph; see `without_front_matter`. Raises InputError if the set
     can't be obtained or the file can't be used.
     """
+    name_or_path = str(name_or_path)
     names = name_or_path.split("+")
     if len(names) > 1 and set(names) <= set(TEXT_NAMES) and not Path(name_or_path).exists():
         if len(set(names)) < len(names):
@@ -55,8 +58,8 @@ def load_text_data(name_or_path: str, *, bare: bool = False) -> TextData:
     if not Path(name_or_path).exists():
         known = ", ".join(TEXT_NAMES)
         raise InputError(
-            f"{name_or_path or '--data'} is neither a known text ({known}) nor a file. Give one of these, several of "
-            f"them joined by +, or the path of a text file."
+            f"{name_or_path or 'An empty name'} is neither a known text ({known}) nor a file. Give one of these, "
+            f"several of them joined by +, or the path of a text file."
         )
     return _of_path(name_or_path)
 

@@ -13,12 +13,14 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import InputError
+from ...kinds import checked
 from . import files
 from .downloads import EMBEDDED_WORKS, PUBLISHED, fetch, find_local, load_hub, unverified
 from .pairs import TranslationData, clean_pairs, detokenized, sentence_key, split_by_sentence
 
 
-def load_translation_data(name_or_path: str, *, source: str = "de", target: str = "en") -> TranslationData:
+@checked
+def load_translation_data(name_or_path: str | Path, *, source: str = "de", target: str = "en") -> TranslationData:
     """Load a data set for translation from `source` to `target`.
 
     Your own files are split by target sentence (`split_by_sentence`), unless the same folder has validation and test
@@ -38,6 +40,7 @@ def load_translation_data(name_or_path: str, *, source: str = "de", target: str 
     Raises InputError if the name is unknown, the data set lacks these languages or can't be found, or a file can't be
     used.
     """
+    name_or_path = str(name_or_path)
     if source == target:
         raise InputError(f"Source and target language are both {source!r}. Give two different languages.")
     if name_or_path not in SETS:
@@ -53,7 +56,7 @@ def load_translation_data(name_or_path: str, *, source: str = "de", target: str 
         pairs = ", ".join("-".join(sorted(pair)) for pair in offered)
         raise InputError(
             f"{name_or_path} has no {source}-{target} pairs; it has {pairs} (in either direction). Choose one of "
-            "these, or give your own files with --data PATH."
+            "these, or give the PATH of your own files."
         )
     return load(source, target)
 
@@ -122,9 +125,9 @@ def _not_found(path: str, source: str, target: str) -> str:
     close = difflib.get_close_matches(path, data_names(), n=1)
     guess = f" Did you mean {close[0]}?" if close else ""
     return (
-        f"{path or '--data'} is neither a known data set ({known}) nor a file, and there are no files {path}.{source} "
-        f"and {path}.{target}.{guess} Give one of these names, a tab-separated file, or the common part of the names "
-        f"of two parallel files."
+        f"{path or 'An empty name'} is neither a known data set ({known}) nor a file, and there are no files "
+        f"{path}.{source} and {path}.{target}.{guess} Give one of these names, a tab-separated file, or the "
+        f"common part of the names of two parallel files."
     )
 
 

@@ -15,11 +15,13 @@ import numpy as np
 from ...autograd import Parameter, Tensor
 from ...autograd.backend import array_module
 from ...autograd.engine import backward
-from ...models.fields import Count, Rate, checked
+from ...kinds import checked
+from ...models.fields import Count, Rate
 from ...nn import Module
 from ..state import attributes
 
 
+@checked
 class LossScaler:
     """A loss scale that halves when a gradient overflows and doubles after `interval` good steps in a row.
 
@@ -33,7 +35,6 @@ class LossScaler:
         scale, good, skipped: the scale, good steps since it last changed, steps skipped in all.
     """
 
-    @checked
     def __init__(self, initial: Rate = 2.0**15, interval: Count = 1000, least: Rate = 1.0):
         self.scale, self.interval, self.least = initial, interval, least
         self.good = self.skipped = 0
@@ -54,6 +55,7 @@ class LossScaler:
         self.scale, self.good, self.skipped = state["scale"], state["good"], state["skipped"]
 
 
+@checked
 class HalfPrecision:
     """The passes in fp16, on float16 copies of a model's floating-point tensors, and a loss scale.
 

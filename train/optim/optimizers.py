@@ -11,17 +11,20 @@ from ...autograd import Parameter, Tensor
 from ...autograd.backend import array_module, to_device
 from ...autograd.quick import replaceable
 from ...autograd.row_gradient import RowGradient
-from ...models.fields import Bounds, Fraction, NotNegative, checked, number
+from ...kinds import argument, checked
+from ...models.fields import Bounds, Fraction, NotNegative
 
-#: Parameters, or groups of them: see `Optimizer`.
-Parameters = Parameter | Iterable[Parameter] | Iterable[Mapping[str, Any]]
+#: Parameters, or groups of them: see `Optimizer`. They are checked by `_listed`, which says where to find them.
+Parameters = Annotated[Parameter | Iterable[Parameter] | Iterable[Mapping[str, Any]], "checked later"]
 #: A parameter to update, its moments, and the other arguments of `Optimizer._update`.
 Work = tuple[Parameter, list[Any], dict[str, Any]]
 Norm = Annotated[float, Bounds(0, infinite=True)]
+Factor = Annotated[float, Bounds(-math.inf)]
 NORM_PART = 1 << 10  # elements of a gradient whose squares are added in the gradient's own dtype
 NORM_COST = 0.2  # nanoseconds for each element of a gradient: its sum of squares, or its scaling
 
 
+@checked
 class Optimizer:
     """The base class of optimisers, which handles parameter groups, learning rates, weight decay and the state.
 
@@ -43,7 +46,6 @@ class Optimizer:
     moments: ClassVar[tuple[str, ...]] = ()
     default_decay: ClassVar[float] = 0.0
 
-    @checked
     def __init__(self, parameters: Parameters, lr: NotNegative, weight_decay: NotNegative | None = None):
         name, weight_decay = type(self).__name__, self.default_decay if weight_decay is None else weight_decay
         self.parameters: list[Parameter] = []
@@ -58,9 +60,9 @@ class Optimizer:
             for parameter in _listed(group["parameters"]):
                 _check_leaf(name, parameter)
                 self.parameters.append(parameter)
-                self._lr_scales.append(number(name, "lr_scale", group.get("lr_scale", 1.0), NotNegative))
+                self._lr_scales.append(argument(f"{name}: lr_scale", group.get("lr_scale", 1.0), NotNegative))
                 decay = group.get("weight_decay", weight_decay if parameter.ndim > 1 else 0.0)
-                self._decays.append(number(name, "weight_decay", decay, NotNegative))
+                self._decays.append(argument(f"{name}: weight_decay", decay, NotNegative))
         if not self.parameters:
             raise ValueError(f"{name}: there are no parameters to update")
         if len(set(map(id, self.parameters))) < len(self.parameters):
@@ -83,7 +85,7 @@ class Optimizer:
 
     def step(self) -> None:
         """Update every parameter that has a gradient. Raises TypeError or ValueError if `lr` is not a number."""
-        self.lr = number(type(self).__name__, "lr", self.lr, NotNegative)
+        self.lr = argument(f"{type(self).__name__}: lr", self.lr, NotNegative)
         self.steps += 1
         work: list[Work] = []
         rows = zip(self.parameters, self._lr_scales, self._decays, *self._state, strict=True)
@@ -140,6 +142,7 @@ class Optimizer:
         return {f"{name}.{i}": moment for name, row in rows for i, moment in enumerate(row)}
 
 
+@checked
 class SGD(Optimizer):
     """Stochastic gradient descent with momentum: v = momentum v + g; w -= lr v, or lr (g + momentum v) if `nesterov`.
 
@@ -147,7 +150,6 @@ class SGD(Optimizer):
     Raises ValueError as `Optimizer`, or for a momentum outside [0, 1), or nesterov without momentum.
     """
 
-    @checked
     def __init__(
         self,
         parameters: Parameters,
@@ -173,6 +175,7 @@ class SGD(Optimizer):
         w -= lr * direction
 
 
+@checked
 class Adam(Optimizer):
     """Adam with bias correction; `weight_decay` is decoupled, which makes it AdamW.
 
@@ -189,7 +192,6 @@ class Adam(Optimizer):
 
     moments = ("m", "v")
 
-    @checked
     def __init__(
         self,
         parameters: Parameters,
@@ -246,7 +248,7 @@ class AdamW(Adam):
 
 
 @checked
-def clip_grad_norm(parameters: Iterable[Parameter] | Parameter, max_norm: Norm | None, *, scale: float = 1.0) -> float:
+def clip_grad_norm(parameters: Parameters, max_norm: Norm | None, *, scale: Factor = 1.0) -> float:
     """Scale the gradients, in place, so that their joint Euclidean norm is at most `max_norm`.
     None only measures the norm.
 
@@ -311,18 +313,20 @@ def in_blocks(function: Callable[..., None], rows: Sequence[Sequence[Any]], cost
         function(*arrays)
 
 
-def _check_leaf(name: str, parameter: Any) -> None:
-    """Raise TypeError for the result of an operation, whose update would be lost, and for what is not a Tensor."""
-    if not isinstance(parameter, Tensor) or not parameter.is_leaf:
-        kind = "the result of an operation" if isinstance(parameter, Tensor) else type(parameter).__name__
-        raise TypeError(f"{name}: {kind} can't be updated: give Parameters, such as model.parameters()")
+def _check_leaf(name: str, parameter: Tensor) -> None:
+    """Raise TypeError for the result of an operation, whose update would be lost."""
+    if not parameter.is_leaf:
+        raise TypeError(
+            f"{name}: the result of an operation can't be updated: give Parameters, such as model.parameters()"
+        )
 
 
 def _listed(parameters: Any) -> Any:
     """Return a parameter as a list with one item. Iterating over it would yield its rows, which have no gradients."""
-    if not isinstance(parameters, Iterable):
-        raise TypeError(f"give Parameters, such as model.parameters(), not {type(parameters).__name__}")
-    return [parameters] if isinstance(parameters, Tensor) else parameters
+    found = [parameters] if isinstance(parameters, Tensor) or not isinstance(parameters, Iterable) else list(parameters)
+    if wrong := [one for one in found if not isinstance(one, Tensor | Mapping)]:
+        raise TypeError(f"give Parameters, such as model.parameters(), not {type(wrong[0]).__name__}")
+    return found
 
 
 def _arrays(parameters: Iterable[Parameter]) -> list[Any]:
@@ -352,6 +356,7 @@ def _layer_of(name: str) -> str:
     return ".".join(parts[: number + 1])
 
 
+@checked
 class ExponentialAverage:
     """An exponential average of weights: average = d average + (1 - d) weights.
 
@@ -367,8 +372,7 @@ class ExponentialAverage:
     Raises ValueError for a decay out of range.
     """
 
-    @checked
-    def __init__(self, parameters: Iterable[Parameter] | Parameter, decay: Fraction = 0.999):
+    def __init__(self, parameters: Parameters, decay: Fraction = 0.999):
         # Each parameter once, even if two models share it.
         self.parameters, self.decay, self.updates = list(dict.fromkeys(_listed(parameters))), decay, 0
         self.averages = [p.data.astype(np.promote_types(p.dtype, np.float32)) for p in self.parameters]

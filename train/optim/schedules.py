@@ -4,7 +4,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
-from ...models.fields import Bounds, Count, NotNegative, Whole, checked
+from ...kinds import checked
+from ...models.fields import Bounds, Count, NotNegative, Whole
 
 Schedule = Callable[[int], float]
 
@@ -51,6 +52,7 @@ def cosine(lr: NotNegative, warmup: Whole, steps: Count, floor: NotNegative = 0.
     return lambda step: lr * _warm(step, warmup) * (floor + (1 - floor) * (1 + math.cos(math.pi * fraction(step))) / 2)
 
 
+@checked
 class Plateau:
     """A rate that is multiplied by `factor` when the metric has not improved for `patience` validations.
 
@@ -66,7 +68,6 @@ class Plateau:
     Raises ValueError for values out of range.
     """
 
-    @checked
     def __init__(
         self,
         lr: NotNegative,

@@ -134,7 +134,7 @@ def _path(folder: str | Path) -> Path:
     if not path.is_file():
         raise InputError(
             f"The folder {folder} holds no {path.name}, which a run has after its first validation. Continue the run "
-            "with --resume, or give the folder of a run that saved its model."
+            "with resume=True, or give the folder of a run that saved its model."
         )
     return path
 

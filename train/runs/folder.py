@@ -5,7 +5,6 @@ import itertools
 import json
 import math
 import os
-import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,6 +13,7 @@ from typing import Any, BinaryIO, Literal, Self
 
 from ... import files
 from ...errors import InputError, remedy
+from ...kinds import checked
 from .checkpoints import MODEL_FILE
 from .progress import TrainingStopped
 from .results import write_results
@@ -25,6 +25,7 @@ CONFIG, SAVES, CELLS = "config.json", "checkpoints", "cells"
 _EARLY = {files.LOCK_FILE, files.temporary_name(CONFIG)}
 
 
+@checked
 class RunFolder:
     """A run's folder: `create` makes a new one, `resume` continues one, `open` reads one.
 
@@ -70,8 +71,8 @@ class RunFolder:
         if path.is_dir() and any(entry.name not in _EARLY for entry in path.iterdir()):
             if _is_run(path):
                 raise InputError(
-                    f"The run {path} exists already; nothing was overwritten. Continue it with --resume, choose "
-                    "another folder with --out, or use --overwrite to rename the old run."
+                    f"The run {path} exists already; nothing was overwritten. Continue it with resume=True, choose "
+                    "another folder, or use overwrite=True to rename the old run."
                 )
             raise InputError(
                 f"The folder {path} is not empty and is not the folder of a handloom run, so nothing is written there. "
@@ -117,8 +118,8 @@ class RunFolder:
 
     @property
     def continuation(self) -> str:
-        """The sentence of a message that says how to continue the run; the path is quoted for a shell."""
-        return f"Continue with --resume {shlex.quote(self.path.as_posix())}"
+        """The sentence of a message that says how to continue the run."""
+        return f"Continue with resume=True, out={self.path.as_posix()!r}"
 
     def log(self, row: Mapping[str, Any], times: Mapping[str, Any] | None = None) -> None:
         """Append one row to `metrics.jsonl`, and `times` (with the same step) to `timings.jsonl`, without a buffer.
@@ -265,7 +266,7 @@ def _is_run(folder: Path) -> bool:
 def _set_aside(run: Path) -> Path:
     """Rename the run's folder to the first of RUN.old-1, RUN.old-2, ... that is free, and return the new path."""
     if run.name in ("", ".."):
-        raise InputError(f"{run} is a relative name. Name the run's folder itself, or choose another --out.")
+        raise InputError(f"{run} is a relative name. Name the run's folder itself, or choose another one.")
     with files.folder_lock(run):
         pass
     names = (run.with_name(f"{run.name}.old-{number}") for number in itertools.count(1))
@@ -273,4 +274,4 @@ def _set_aside(run: Path) -> Path:
     try:
         return run.rename(old)
     except OSError as error:
-        raise InputError(f"The old run {run} can't be renamed: {error.strerror}. Choose another --out.") from None
+        raise InputError(f"The old run {run} can't be renamed: {error.strerror}. Choose another folder.") from None

@@ -18,6 +18,7 @@ import numpy as np
 
 from ...errors import printable
 from ...files import atomic_file
+from ...kinds import checked
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,6 +40,7 @@ def line_of(rows: Sequence[Mapping[str, Any]], key: str) -> tuple[list[float], l
     return [step for step, _ in points], [value for _, value in points]
 
 
+@checked
 def plot_losses(
     rows: Sequence[Mapping[str, Any]],
     out_png: str | Path | None = None,
@@ -97,6 +99,7 @@ def plot_losses(
     return _saved(figure, out_png)
 
 
+@checked
 def plot_attention(
     weights: np.ndarray,
     query_tokens: Sequence[str],
@@ -151,6 +154,7 @@ def plot_attention(
     return _saved(figure, out_png)
 
 
+@checked
 def plot_shares(
     shares: np.ndarray, rows: Sequence[str], columns: Sequence[str], out_png: str | Path | None = None, title: str = ""
 ) -> Figure:
@@ -174,6 +178,7 @@ def plot_shares(
     return _saved(figure, out_png)
 
 
+@checked
 def plot_lines(
     lines: Mapping[str, tuple[Sequence[float], Sequence[float]]],
     out_png: str | Path | None = None,
@@ -234,6 +239,7 @@ def _few_ticks(panel: Axes) -> None:
     panel.xaxis.set_minor_formatter(NullFormatter())
 
 
+@checked
 def plot_confusion(matrix: np.ndarray, labels: Sequence[str], out_png: str | Path | None = None) -> Figure:
     """Draw a confusion matrix: the shares of each row in shades. Actual classes are at the side, predicted ones on top.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...autograd.backend import blas_of_numpy
 from ...files import write_json
+from ...kinds import checked
 
 PACKAGES = ("numpy", "numba", "mkl", "cupy-cuda12x", "cupy-cuda13x")
 PACKAGE = Path(__file__).resolve().parents[2]
@@ -91,11 +92,14 @@ def code_digest() -> str:
 
 def checksum(data: Any) -> str:
     """Compute the SHA-256 of the texts in the training, validation and test parts of `data`."""
-    parts = [getattr(data, part) for part in ("train", "valid", "test")]
+    parts = [getattr(data, part, None) for part in ("train", "valid", "test")]
+    if None in parts:
+        raise TypeError(f"checksum: data is {type(data).__name__}, but it must have the parts train, valid and test")
     text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+@checked
 def write_results(path: str | Path, config: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
     """Write tables to a JSON file, with the command that makes them, its seed and data, machine, versions and revision.
 

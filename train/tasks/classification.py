@@ -12,6 +12,7 @@ import numpy as np
 from ...autograd import Tensor, no_grad, ops
 from ...autograd.backend import array_module
 from ...errors import InputError, several
+from ...kinds import checked
 from ...models import ClassifierConfig, TransformerClassifier
 from ...models.hyperparameters import ClassifierPreset
 from ...models.presets import CLASSIFIER_PRESETS
@@ -221,10 +222,13 @@ class Classifier(TrainedModel):
         )
 
 
+@checked
 class MeanClassifier(Classifier):
     """A classifier that averages the probabilities of several others. Raises InputError if their classes differ."""
 
     def __init__(self, members: Sequence[Classifier]):
+        if not members:
+            raise ValueError("MeanClassifier: give at least one classifier")
         first = members[0]
         if any(member.labels != first.labels for member in members):
             raise InputError("These models have different classes. Use models that were trained on the same classes.")
@@ -246,6 +250,7 @@ def text_ids(tokenizer: Tokenizer, texts: Sequence[str], max_length: int, bos: b
     return [[*own[: max_length - 1], tokenizer.eos_id] for own in ids]
 
 
+@checked
 @dataclass
 class Classification(Task[ClassifierPreset, Classifier]):
     """The task of learning the class of a text, from (text, label) pairs.

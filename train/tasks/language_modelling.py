@@ -16,6 +16,7 @@ from ... import models
 from ...autograd import Tensor, ops
 from ...autograd.backend import array_module
 from ...errors import InputError, printable, several, short
+from ...kinds import checked
 from ...models.fields import Length, fits
 from ...models.generation import DecodingState
 from ...models.generation.rules import Functions
@@ -119,6 +120,7 @@ def text_of(data: Any) -> str:
     raise InputError(f"Give a text, or the path of a text file, not {short(data)}.")
 
 
+@checked
 def learn_tokens(data: TextData, kind: str, vocab_size: int) -> Tokenizer:
     """Train a tokenizer of kind "character", or "bpe" with at most `vocab_size` tokens, on the training part. A text of
     another alphabet is not cleaned (`is_cleaned`).
@@ -133,6 +135,7 @@ def _cleaned(text: str) -> str:
     return clean_text(text) if is_cleaned(text) else text
 
 
+@checked
 def tokenize(data: TextData, tokenizer: Tokenizer) -> TokenizedText:
     """Clean the texts (see `clean_text` and `is_cleaned`), print the number of characters that were left out, and split
     the texts into tokens. Raises InputError for a part with fewer than two tokens, and for a tokenizer that lacks more
@@ -324,6 +327,7 @@ class Writer(TrainedModel):
         return dataclasses.replace(rules, forbidden=(*rules.forbidden, *self.tokenizer.special_ids.values()))
 
 
+@checked
 @dataclasses.dataclass
 class LanguageModelling(Task[LanguageModelPreset, Writer]):
     """The task of learning to continue a text.

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import printable, several
+from ...kinds import checked
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class ScoredTranslation:
     index: int
 
 
+@checked
 def bleu(hypotheses: Sequence[str], references: Sequence[str | Sequence[str]]) -> Score:
     """Compute corpus BLEU of cased text, tokenised by 13a of sacrebleu.
 
@@ -56,6 +58,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str | Sequence[str]]) -
     return Score("BLEU", score, str(metric.get_signature()))
 
 
+@checked
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """Compute corpus chrF2, cased. Raises ValueError if the lists differ in length or are empty."""
     _check_lengths(hypotheses=hypotheses, references=references)
@@ -68,6 +71,7 @@ def sentence_bleu(hypothesis: str, reference: str) -> float:
     return float(_sacrebleu().BLEU(tokenize="13a", effective_order=True).sentence_score(hypothesis, [reference]).score)
 
 
+@checked
 def rouge(hypotheses: Sequence[str], references: Sequence[str], kind: str = "L") -> Score:
     """Compute the mean ROUGE F-measure over the texts, 0 to 100.
 
@@ -93,12 +97,14 @@ def rouge(hypotheses: Sequence[str], references: Sequence[str], kind: str = "L")
     return Score(f"ROUGE-{kind}", 100 * sum(values) / len(values), signature)
 
 
+@checked
 def accuracy(predicted: Sequence[Any], actual: Sequence[Any]) -> float:
     """Return the share of equal pairs, 0 to 1. Raises ValueError for lists that differ in length or are empty."""
     _check_lengths(predicted=predicted, actual=actual)
     return sum(p == a for p, a in zip(predicted, actual, strict=True)) / len(actual)
 
 
+@checked
 def confusion_matrix(predicted: Sequence[Any], actual: Sequence[Any], labels: Sequence[Any]) -> np.ndarray:
     """Return the confusion matrix (labels, labels), int64: counts by actual label (row) and predicted label (column).
 
@@ -112,6 +118,7 @@ def confusion_matrix(predicted: Sequence[Any], actual: Sequence[Any], labels: Se
     return matrix
 
 
+@checked
 def macro_f1(matrix: np.ndarray) -> float:
     """Compute the mean F1 over the classes of a confusion matrix, 0 to 1.
 
@@ -119,12 +126,15 @@ def macro_f1(matrix: np.ndarray) -> float:
     Raises ValueError if the matrix is all zeros.
     """
     matrix = np.asarray(matrix, np.float64)  # sums of small integers would wrap around
+    if matrix.ndim != 2 or len(set(matrix.shape)) > 1:
+        raise ValueError(f"macro_f1: a confusion matrix has a row and a column for each class, not {matrix.shape}")
     hits, total = np.diag(matrix), matrix.sum(axis=0) + matrix.sum(axis=1)
     if not total.any():
         raise ValueError("macro_f1 of an empty confusion matrix")
     return float((2 * hits[total > 0] / total[total > 0]).mean())
 
 
+@checked
 def class_scores(predicted: Sequence[Any], actual: Sequence[Any]) -> dict[str, float]:
     """Compute accuracy and macro-F1, both from 0 to 1."""
     labels = sorted({*predicted, *actual})
@@ -154,6 +164,7 @@ def best_and_worst(
     return best, worst
 
 
+@checked
 def samples_text(
     samples: Sequence[ScoredTranslation], headers: Sequence[str] = ("source", "reference", "translation")
 ) -> str:
@@ -162,6 +173,7 @@ def samples_text(
     return rows_text([dict(zip(("BLEU", *headers), row, strict=True)) for row in rows])
 
 
+@checked
 def rows_text(rows: Sequence[Mapping[str, str]]) -> str:
     """Format rows of texts as plain text: a line for each text, after its name, and a blank line between two rows."""
     width = max((len(name) for row in rows for name in row), default=0)

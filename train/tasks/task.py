@@ -211,7 +211,7 @@ def train_model(
     """
     group = find_process_group() if group is None else group
     if init is not None:
-        task.check(init, "The model of --init")
+        task.check(init, "The initial model")
         task = task.limited_to(init)
     if teacher is not None:
         task.check(teacher, "The teacher")
@@ -229,7 +229,7 @@ def train_model(
     if bounded:
         epochs, batches_of_step = MOST_EPOCHS if init is None else TUNING_EPOCHS, preset.accumulate * group.size
         if (most := -(-epochs * len(batches.train) // batches_of_step)) < steps:
-            say(f"{most:,} steps instead of {steps:,}: {epochs} epochs of these data; --steps sets another number")
+            say(f"{most:,} steps instead of {steps:,}: {epochs} epochs of these data; steps=N sets another number")
             steps = most
         if init is None and not resume and (advice := task.advice()):
             say(advice)
@@ -270,7 +270,7 @@ def make_model(preset: Preset, build: Callable[[Any], AnyModel], config: Any, de
     try:
         model = build(config).to(local_device(device))
     except ValueError as error:
-        raise InputError(f"This model can't be built: {error}. Change the preset, or the values of --set.") from None
+        raise InputError(f"This model can't be built: {error}. Change the preset, or its settings.") from None
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):
             module.deterministic = preset.deterministic
@@ -295,7 +295,7 @@ def make_schedule(preset: Preset, steps: int, say: Callable[[str], None] = print
     if preset.schedule == "noam":
         return noam(preset.d_model, max(preset.warmup, 1), preset.lr_factor)
     if preset.lr is None:
-        raise InputError(f"The schedule {preset.schedule} needs a learning rate: add --lr, 1e-3 for example.")
+        raise InputError(f"The schedule {preset.schedule} needs a learning rate: add lr=1e-3, for example.")
     if preset.schedule == "plateau":
         return Plateau(preset.lr, warmup=preset.warmup)
     if preset.schedule == "constant":

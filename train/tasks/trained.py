@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 from ...errors import InputError, short
 from ...files import read_json
+from ...kinds import checked
 from ...models.own_layers import saved_note
 from ...models.shipped import model_path
 from ...nn import Dropout, Module, MultiHeadAttention
@@ -75,6 +76,7 @@ class TrainedModel(ABC):
         return {"preset": self.preset, **self.settings}
 
     @classmethod
+    @checked
     def load(
         cls, folder: str | Path, tasks: Collection[str] | None = None, *, model: Module | None = None, **options: Any
     ) -> Self:
@@ -187,6 +189,7 @@ class TrainedModel(ABC):
         run = {"seed": seed, "device": device, "resume": resume, "teacher": teacher, "stop_at": stop_at, "say": say}
         return self.task.fit(self, data, valid, out, settings | ({} if steps is None else {"steps": steps}), **run)
 
+    @checked
     def save(self, folder: str | Path) -> None:
         """Save the model in a new folder, from which `load` loads it. Raises InputError if the folder is not empty."""
         with RunFolder.create(folder, {}) as run:

@@ -9,6 +9,7 @@ from typing import Any, Self
 from ...autograd import Tensor, ops
 from ...autograd.backend import to_device
 from ...errors import InputError
+from ...kinds import checked
 from ...models import Seq2SeqConfig, Seq2SeqTransformer
 from ...models.hyperparameters import TranslationPreset
 from ...models.shipped import MODELS
@@ -28,6 +29,7 @@ from .translator import Paraphraser, Summarizer, Translator  # noqa: F401
 FEW_PAIRS = 20_000
 
 
+@checked
 def translation_loss(label_smoothing: float, pad_id: int, teacher: Module | None = None, coverage: float = 0.0) -> Loss:
     """Return the loss for the Trainer: cross-entropy in nats per target token, without padding.
 
@@ -64,12 +66,13 @@ def translation_batches(
     options |= {"pad_id": tokenizer.pad_id, "bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
     if bpe_dropout:
         if not isinstance(tokenizer, BPETokenizer):
-            raise InputError("--set bpe_dropout needs a model with byte-level BPE. Leave it out.")
+            raise InputError("bpe_dropout needs a model with byte-level BPE. Leave it out.")
         return BPEDropoutBatches(pairs, tokenizer, bpe_dropout, **options)
     sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
     return TokenBatches(tokenizer.encode_batch(sources, add_eos=True), tokenizer.encode_targets(targets), **options)
 
 
+@checked
 @dataclass
 class Translation(Task[TranslationPreset, Translator]):
     """The task of learning to turn sources into targets, from (source, target) pairs."""
@@ -103,7 +106,7 @@ class Translation(Task[TranslationPreset, Translator]):
         shipped = f"everyday-{found[1]}-{found[2]}" if found else ""
         if pairs >= FEW_PAIRS:
             return ""
-        cure = f"start from the model that comes with handloom: --init {shipped}" if shipped in MODELS else "give more"
+        cure = f"start from the model that comes with handloom: load('{shipped}')" if shipped in MODELS else "give more"
         return f"note: {pairs:,} pairs are {'far too' if pairs < 1_000 else 'too'} few to learn a language from; {cure}"
 
     def initial_model(self, init: Translator) -> Seq2SeqTransformer:
@@ -151,15 +154,16 @@ class Translation(Task[TranslationPreset, Translator]):
 
     def _check_coverage(self, config: Seq2SeqConfig) -> None:
         if self.preset.coverage_loss and not config.copy:
-            raise InputError("--set coverage_loss needs a pointer-generator: add --set copy=true.")
+            raise InputError("coverage_loss needs a pointer-generator: add copy=True.")
 
     def loss(self, tokenizer: Tokenizer, teacher: Module | None) -> Loss:
         preset = self.preset
         if teacher is not None and preset.coverage_loss:
-            raise InputError("--set coverage_loss has no effect with --teacher: leave out one of them.")
+            raise InputError("coverage_loss has no effect with a teacher: leave out one of them.")
         return translation_loss(preset.label_smoothing, tokenizer.pad_id, teacher, preset.coverage_loss)
 
 
+@checked
 def back_translate(translator: Translator, sentences: Sequence[str]) -> list[Pair]:
     """Return pairs (translation of the sentence, the sentence itself).
 
@@ -174,6 +178,7 @@ def back_translate(translator: Translator, sentences: Sequence[str]) -> list[Pai
     return [(source, target) for source, target in zip(synthetic, real, strict=True) if source.strip()]
 
 
+@checked
 def round_trips(text: str, forth: Translator, back: Translator) -> tuple[str, str]:
     """Augment the training text of a language model: sentences translated into another language and back.
 

@@ -188,5 +188,5 @@ def supported(decoder: Any) -> bool:
     return (
         len(sizes) == 1
         and all(layer.activation == "relu" and layer.own.position_scores is None for layer in layers)
-        and all(type(one) is LayerNorm and not one.eps_outside for one in norms)
+        and all(type(one) is LayerNorm and one.by_op for one in norms)
     )

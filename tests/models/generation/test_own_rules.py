@@ -77,9 +77,9 @@ def test_a_rule_that_returns_something_else_is_named() -> None:
     for wrong in (("no",), "no", 3):
         with pytest.raises(TypeError, match="a rule must be a function of ids and log-probabilities, not"):
             Rules(functions=wrong)
-    with pytest.raises(TypeError, match=r"ids must be a list of sequences, .* give \[ids\] for one sequence"):
+    with pytest.raises(TypeError, match="ids is one with 1 at index 0, but it must be a list of lists"):
         generate(successor, [1, 2], 3)
-    with pytest.raises(TypeError, match="the model must be a function of ids or a Module, not str"):
+    with pytest.raises(TypeError, match="model is 'model', but it must be a function"):
         generate("model", [[1, 2]], 3)
     with pytest.raises(ValueError, match="n_best=2 has no effect"):
         generate(successor, [[1, 2]], 3, strategy=Strategy(beam=2, n_best=2))

@@ -100,7 +100,7 @@ def test_failure_says_what_to_do_and_leaves_nothing(server, cache, answer, reaso
     assert reason in message
     assert f"fetch train.de, train.en from {server.url} by other means, put them into a folder DATA/multi30k" in message
     assert "HANDLOOM_DATA" in message
-    assert "--data embedded works without any download." in message
+    assert "The data set embedded needs no download." in message
     assert len(server.requests) == 3
     assert [p for p in cache.rglob("*") if p.is_file()] == []
 

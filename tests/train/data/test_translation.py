@@ -219,7 +219,7 @@ class TestMulti30k:
         message = refusal("multi30k")
         names = "train.de.gz, train.en.gz, val.de.gz, val.en.gz, test_2016_flickr.de.gz, test_2016_flickr.en.gz"
         assert f"fetch {names} from http" in message
-        assert "--data embedded works without any download" in message
+        assert "The data set embedded needs no download" in message
 
 
 ROWS = [(f"Sentence {i // 2}.", f"Satz {i}.") for i in range(200)]
@@ -311,14 +311,14 @@ class TestWMT17:
         monkeypatch.setitem(sys.modules, "datasets", None)
         message = refusal("wmt17")
         assert "not installed. Install it with pip install datasets" in message
-        assert "--data embedded works" in message
+        assert "The data set embedded needs no download" in message
 
     def test_no_network(self, hub):
         hub.load_dataset = Mock(side_effect=ConnectionError("Couldn't reach 'wmt/wmt17' on the Hub\nmore lines"))
         message = refusal("wmt17")
         assert "could not be loaded from the Hugging Face hub: Couldn't reach 'wmt/wmt17' on the Hub. Check" in message
         assert "statmt.org/wmt17" in message
-        assert "--data embedded works" in message
+        assert "The data set embedded needs no download" in message
 
 
 def test_other_sets_do_not_pay_for_imports(tmp_path):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from handloom import files
+from handloom.arguments import in_options
 from handloom.errors import InputError
 from handloom.files import LOCK_FILE, FolderInUseError, folder_lock, temporary_name
 from handloom.train.runs.checkpoints import save_checkpoint
@@ -31,7 +32,7 @@ def test_create_and_open(tmp_path):
 
 def test_the_command_that_continues_a_run_can_be_pasted(tmp_path):
     run = RunFolder.create(tmp_path / "my run's", {})
-    words = shlex.split(run.continuation)
+    words = shlex.split(in_options(run.continuation))
     assert words == ["Continue", "with", "--resume", str(run.path)]
 
 
@@ -81,7 +82,7 @@ class TestExistingFolder:
         with RunFolder.create(tmp_path / "a", CONFIG) as run:
             run.log({"step": 1})
         before = tree(tmp_path)
-        with pytest.raises(InputError, match=r"exists already; nothing was overwritten.*--out.*--overwrite"):
+        with pytest.raises(InputError, match=r"exists already; nothing was overwritten.*resume=True.*overwrite=True"):
             RunFolder.create(tmp_path / "a", {"other": True})
         assert tree(tmp_path) == before
 

@@ -73,10 +73,10 @@ def test_both_sides_in_lower_case(tmp_path: Path) -> None:
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="add --set copy=true"):
+    with pytest.raises(InputError, match="add copy=True"):
         trained(translation(coverage_loss=0.5), tmp_path / "a")
     plain, _ = trained(translation(), tmp_path / "plain")
-    with pytest.raises(InputError, match="add --set copy=true"):
+    with pytest.raises(InputError, match="add copy=True"):
         trained(translation(coverage_loss=0.5), tmp_path / "b", init=plain)
-    with pytest.raises(InputError, match="has no effect with --teacher"):
+    with pytest.raises(InputError, match="has no effect with a teacher"):
         trained(translation(copy=True, coverage_loss=0.5), tmp_path / "c", teacher=plain)

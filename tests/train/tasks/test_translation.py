@@ -97,10 +97,11 @@ def test_presets() -> None:
 TEXT = "The dog sleeps. The cat\nsleeps, too!\n\nA bird sings? A fish swims.\n"
 
 
-class Stub:
+class Stub(Translator):
     """A rule-based translator."""
 
     def __init__(self, rule):
+        super().__init__()
         self.rule = rule
 
     def translate(self, sentences, **_):

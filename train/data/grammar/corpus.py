@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from ....errors import InputError
+from ....kinds import checked
 from ..files import Pair
 from .patterns import PATTERNS, Patterns
 from .phrases import Combination
@@ -92,6 +93,7 @@ def words(text: str) -> list[str]:
     return re.findall(r"[\w']+", text)
 
 
+@checked
 def build_corpus(seed: int = 0, *, train_size: int = 40_000, valid_size: int = 1_000, test_size: int = 1_000) -> Corpus:
     """Draw a corpus with the given numbers of pairs.
 
