@@ -20,10 +20,12 @@ _BELOW_HALF, _UPPER_HALF = np.uint32(0x7FFF), np.uint32(0xFFFF0000)
 
 
 class bfloat16_products(Switch):  # noqa: N801  (reads as a statement: `with bfloat16_products():`)
-    """Context manager and decorator: round the float32 operands of the ops' matrix products to bfloat16, on the CPU.
+    """Context manager and decorator: round the float32 operands of products of two matrices to bfloat16, on the CPU.
 
-    The backward pass belongs into the block, too: its products are rounded only there. `bfloat16_products(False)`
-    within a block multiplies in float32 again.
+    These are the products of linear layers, of the output layer with its loss, of recurrent layers, and of `matmul`
+    with a matrix. Products of stacks of matrices, such as those of attention, stay in float32. The backward pass
+    belongs into the block, too: its products are rounded only there. `bfloat16_products(False)` within a block
+    multiplies in float32 again.
     """
 
     def __init__(self, on: bool = True) -> None:
@@ -31,8 +33,8 @@ class bfloat16_products(Switch):  # noqa: N801  (reads as a statement: `with bfl
 
 
 def rounds(*arrays: Any) -> bool:
-    """Return whether a product of these arrays is one in bfloat16: within a block, for float32 NumPy arrays."""
-    return _rounds.get() and all(isinstance(x, np.ndarray) and x.dtype == np.float32 for x in arrays)
+    """Return whether a product of these arrays is one in bfloat16: within a block, for float32 matrices of NumPy."""
+    return _rounds.get() and all(isinstance(x, np.ndarray) and x.ndim == 2 and x.dtype == np.float32 for x in arrays)
 
 
 @replaceable

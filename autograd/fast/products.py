@@ -127,9 +127,7 @@ def divided_product(x: Any, y: Any, out: Any = None) -> Any:
     The rows or columns of a large product are divided among threads.
     """
     if rounds(x, y):
-        if x.ndim == y.ndim == 2:
-            return _bfloat16_product(x, y, np.empty((len(x), y.shape[1]), np.float32) if out is None else out)
-        x, y = rounded(x), rounded(y)
+        return _bfloat16_product(x, y, np.empty((len(x), y.shape[1]), np.float32) if out is None else out)
     multiplications = x.size * y.shape[-1]
     if multiplications < MIN_SHARED_VECTOR or not isinstance(x, np.ndarray) or not isinstance(y, np.ndarray):
         return x @ y if out is None else array_module(x, y).matmul(x, y, out=out)
