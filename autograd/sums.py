@@ -20,6 +20,8 @@ BLOCK = 16
 FEW = 1 << 13
 #: Bytes of consecutive rows that are added as one longer row: NumPy is slow for short rows.
 LONG_ROW = 2048
+#: The shortest and the longest rows that BLAS adds: it uses several threads for longer ones.
+WIDTHS = 32, 576
 _reduce: Any = np.add.reduce  # faster than the method `sum`, which calls it
 
 
@@ -42,6 +44,9 @@ def summed(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
         return _reduce(x, axis, None, None, keepdims)
     if x.size <= FEW:
         return _reduce(x, axis, np.float64, None, keepdims).astype(x.dtype)
+    if axis in (0, (0,)) and x.ndim == 2 and x.strides[1] == x.itemsize and WIDTHS[0] <= x.shape[1] <= WIDTHS[1]:
+        total = _sum_of_rows(x)
+        return total[None] if keepdims else total
     axes = tuple(range(x.ndim)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
     for one in sorted(axes, key=lambda one: _stride(x, one), reverse=True):
         x = _sum_along(x, one)
@@ -61,6 +66,16 @@ def unbroadcast(gradient: Any, shape: tuple[int, ...]) -> Any:
     stretched = (extra + axis for axis, size in enumerate(shape) if size == 1 and spread[axis] != 1)
     axes = (*range(extra), *stretched)
     return summed(gradient, axes, keepdims=True).reshape(shape) if axes else gradient
+
+
+def _sum_of_rows(x: np.ndarray) -> np.ndarray:
+    """Sum over the rows of a matrix. BLAS adds the rows of a block, as a product with ones, in half of NumPy's time."""
+    whole = len(x) - len(x) % BLOCK
+    parts = np.ones(BLOCK, x.dtype) @ x[:whole].reshape(-1, BLOCK, x.shape[1])
+    total = _reduce(parts, 0, np.float64)
+    if whole < len(x):
+        total += _reduce(x[whole:], 0, np.float64)
+    return total.astype(x.dtype, copy=False)
 
 
 def _stride(x: np.ndarray, axis: int) -> float:

@@ -14,6 +14,7 @@ from ..ops.linear_cross_entropy import linear_cross_entropy_plain
 from ..ops.normalization import LayerNorm, residual_layer_norm_plain
 from ..ops.recurrence import lstm_step, recurrence_plain
 from ..ops.registry import all_of, implements
+from ..sums import BLOCK
 from .attention import StandardAttention, standard
 from .compiled import loops, unsupported_reason
 from .linear import LinearReLUOnCPU, only_relu
@@ -24,6 +25,8 @@ from .recurrence import RecurrenceOnCPU
 
 class CompiledNormalization(Normalization):
     """Layer norm in one pass over the rows forward and two backward; with NumPy calls there are about ten each."""
+
+    longest = BLOCK * BLOCK  # it adds sums of BLOCK rows one after another
 
     def normalize(self, *arguments):
         loops().normalize(*arguments)

@@ -19,8 +19,18 @@ from ..tensor import Tensor
 from .parallel import FLOPS, parallel_for, parallel_jobs
 from .products import divided_product, multiply, right_operand
 
+#: A linear layer with at most so many multiplications is left to the plain one, whose calls of NumPy take less time.
+MIN_MULTIPLICATIONS = 1 << 18
 
-@implements(Linear, "cpu", on_cpu)
+
+def large(arrays: list[Any], options: dict[str, Any]) -> str | None:
+    """Condition: the product is large, and the arrays are on the CPU."""
+    if arrays[0].size * len(arrays[1]) <= MIN_MULTIPLICATIONS:
+        return f"the product has at most {MIN_MULTIPLICATIONS:,} multiplications: NumPy's calls cost little"
+    return on_cpu(arrays, options)
+
+
+@implements(Linear, "cpu", large)
 class LinearOnCPU(Linear):
     """The linear layer on the CPU.
     The rows of y and dx, and the output features of dW and db, are divided among the threads. No two threads write to

@@ -4,6 +4,7 @@ Dropout, residual sum and layer norm are one op, which processes the rows in pie
 """
 
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from ..ops.normalization import LayerNorm, residual_layer_norm_plain
 from ..ops.registry import QuickImplementation, implements, on_cpu
 from ..quick import PIECE, blocks
 from ..random import ReplayedMask
-from ..sums import BLOCK, summed
+from ..sums import summed
 from .parallel import parallel_for
 
 
@@ -27,6 +28,8 @@ class Normalization(QuickImplementation):
     """
 
     eps: float
+    #: The most rows over which `gradients` sums.
+    longest: ClassVar[int] = PIECE
 
     def normalized(self, x, residual, weight, bias, p=0.0, total=None):
         """Return the layer norm, an array of x's shape, and write residual + dropout(x) into `total` if it is given."""
@@ -84,7 +87,7 @@ class Normalization(QuickImplementation):
         dx = d_total if keep_mask is None else np.empty(x.shape, x.dtype)
         # Sums over rows are computed in pieces, which are then added in order: they don't depend on the number of
         # threads.
-        length = min(max(PIECE // max(width, 1), 1), BLOCK * BLOCK)
+        length = min(max(PIECE // max(width, 1), 1), self.longest)
         sums = np.zeros((2, -(-count // length), width), rstd.dtype)
         arrays = g, x_hat, rstd, weight, past, keep_mask, scale, rows_of(d_total), rows_of(dx)
 

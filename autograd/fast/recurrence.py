@@ -29,7 +29,7 @@ def sigmoids(a):
 
 def by_gate(a, width):
     """Return a view (gates, batch, width) of an array (batch, gates width)."""
-    return a.reshape(len(a), -1, width).swapaxes(0, 1)
+    return a.reshape(len(a), a.shape[1] // width, width).swapaxes(0, 1)
 
 
 def rnn(own, bias, x, out, t, h):

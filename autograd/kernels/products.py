@@ -17,6 +17,7 @@ import numpy as np
 from ..backend import Array, array_module, import_cupy, is_array
 from ..ops import linalg
 from ..quick import replaces
+from ..tensor import Tensor
 
 # The values of cudaDataType, cublasOperation_t, cublasComputeType_t and cublasGemmAlgo_t.
 _TYPES = {np.dtype(np.float32): 0, np.dtype(np.float16): 2}
@@ -89,6 +90,8 @@ def product(x: Array, y: Array, out: Array | None = None, *, add: bool = False) 
     If `add` is true, the product is added to `out`. On a device, float16 and float32 products call cuBLAS directly,
     which rounds the sum once. All other products are computed as on a CPU.
     """
+    if isinstance(x, Tensor):
+        return x @ y
     if isinstance(x, np.ndarray) or not _multiplies(x, y):
         return array_module(x, y).add(out, x @ y, out=out) if add else _on_cpu(x, y, out)
     shape = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])

@@ -297,8 +297,12 @@ def promoted(*operands: Any) -> tuple[Any, ...]:
     cast back.
     """
     first = getattr(operands[0], "dtype", np.dtype(object))
-    if first.kind == "f" and all(x is None or getattr(x, "dtype", 0) == first for x in operands):  # None is float64
-        return operands
+    if first.kind == "f":
+        for x in operands:
+            if x is not None and getattr(x, "dtype", 0) != first:  # a dtype equals None if it is float64
+                break
+        else:
+            return operands
     known = (np.generic, int, float, type(None))
     weak = [isinstance(x, list | tuple) and only_python_numbers(x) for x in operands]
     operands = tuple(x if isinstance(x, known) or hasattr(x, "dtype") else as_array(x, "operands") for x in operands)

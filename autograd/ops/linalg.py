@@ -20,7 +20,7 @@ from .shape import reshape, transpose
 
 def rows_of(x: Any) -> Any:
     """Reshape (..., features) to (rows, features). The number of rows isn't -1, which fails for empty arrays."""
-    return x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))
+    return x if len(x.shape) == 2 else x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))
 
 
 @replaceable
@@ -34,6 +34,11 @@ def product(x: Any, y: Any, out: Any = None) -> Any:
 def contiguous_rows(x: Any) -> Any:
     """Return `rows_of(x)` in row-major order."""
     return array_module(x).ascontiguousarray(rows_of(x))
+
+
+def transposed(x: Any) -> Any:
+    """Exchange the last two axes."""
+    return x.T if len(x.shape) == 2 else x.swapaxes(-1, -2)
 
 
 class MatMul(Function):
@@ -60,9 +65,9 @@ class MatMul(Function):
                 gradient_y = product(rows_of(x).T, rows)
         else:
             if needs_x:
-                gradient_x = product(g, y.swapaxes(-1, -2))
+                gradient_x = product(g, transposed(y))
             if needs_y:
-                gradient_y = product(x.swapaxes(-1, -2), g)
+                gradient_y = product(transposed(x), g)
         return gradient_x, gradient_y
 
 

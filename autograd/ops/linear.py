@@ -28,9 +28,12 @@ class Linear(Function):
 
     def backward(self, g):
         x, weight = self.saved
-        g, rows = rows_of(g), rows_of(x)
-        gradients = product(g, weight).reshape(x.shape), product(g.T, rows), summed(g, 0)
-        return gradients[: len(self.inputs)]
+        g, rows, needs = rows_of(g), rows_of(x), self.needs
+        dx = product(g, weight) if needs[0] else None
+        dw = product(g.T, rows) if needs[1] else None
+        if rows is not x and dx is not None:
+            dx = dx.reshape(x.shape)
+        return (dx, dw, summed(g, 0))[: len(needs)]
 
 
 def check_shapes(x: Any, weight: Any, bias: Any = None) -> None:

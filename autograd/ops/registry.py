@@ -122,7 +122,14 @@ def on_cpu(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 def all_of(*conditions: Condition) -> Condition:
     """Return the condition that all these conditions hold; its reason is the first reason found."""
-    return lambda arrays, options: next((why for one in conditions if (why := one(arrays, options))), None)
+
+    def reason(arrays: list[Any], options: dict[str, Any]) -> str | None:
+        for condition in conditions:
+            if why := condition(arrays, options):
+                return why
+        return None
+
+    return reason
 
 
 class Alias(Function):
