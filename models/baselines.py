@@ -131,16 +131,16 @@ class NGramLanguageModel(Module):
         ids = token_ids(ids, self.vocab_size)
         p = np.full((*ids.shape, self.vocab_size), 1 / self.vocab_size)
         for length, (contexts, totals, starts, following, counts) in enumerate(self._counts):
-            part = p[..., max(length - 1, 0) :, :]  # the first positions have fewer tokens before them
+            known = p[..., max(length - 1, 0) :, :]  # the first positions have fewer tokens before them
             codes = self._codes(ids, length)[..., (length == 0) :]
             row = np.minimum(np.searchsorted(contexts, codes), len(contexts) - 1)
             where = np.nonzero(contexts[row] == codes)
             first, last = starts[row[where]], starts[row[where] + 1]
             distinct, total = last - first, totals[row[where]]
-            part[where] *= (distinct / total)[:, None]
+            known[where] *= (distinct / total)[:, None]
             entries = np.repeat(first - np.cumsum(distinct) + distinct, distinct) + np.arange(distinct.sum())
             places = tuple(np.repeat(axis, distinct) for axis in where)
-            part[(*places, following[entries])] += counts[entries] / np.repeat(total, distinct)
+            known[(*places, following[entries])] += counts[entries] / np.repeat(total, distinct)
         return Tensor(np.log(p))
 
     def start(self, rows: int = 1) -> Uncached:

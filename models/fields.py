@@ -108,12 +108,12 @@ def setting(default: Any = MISSING, *, help: str, flag: Flag | None = None) -> A
 
 def settings(owner: Any) -> dict[str, tuple[str, Flag | None]]:
     """Return {field name: (help text, option)} for each `setting` of a dataclass and its base classes."""
-    found: dict[str, tuple[str, Flag | None]] = {}
+    options: dict[str, tuple[str, Flag | None]] = {}
     for base in owner.__mro__:
-        for one in fields(base) if is_dataclass(base) else ():
-            if "help" in one.metadata:
-                found.setdefault(one.name, (one.metadata["help"], one.metadata["flag"]))
-    return {one.name: found[one.name] for one in fields(owner) if one.name in found}
+        for entry in fields(base) if is_dataclass(base) else ():
+            if "help" in entry.metadata:
+                options.setdefault(entry.name, (entry.metadata["help"], entry.metadata["flag"]))
+    return {entry.name: options[entry.name] for entry in fields(owner) if entry.name in options}
 
 
 def field_kinds(owner: Any) -> dict[str, Any]:
@@ -127,12 +127,12 @@ _hints: Callable[[Any], dict[str, Any]] = cache(partial(typing.get_type_hints, i
 
 def changed_fields(owner: Any) -> str:
     """Return the repr of a dataclass instance, with only the fields that differ from their defaults."""
-    found = []
-    for one in fields(owner):
-        default = one.default if one.default_factory is MISSING else one.default_factory()
-        if repr(value := getattr(owner, one.name)) != repr(default):
-            found.append(f"{one.name}={short(value)}")
-    return f"{type(owner).__name__}({', '.join(found)})"
+    changes = []
+    for entry in fields(owner):
+        default = entry.default if entry.default_factory is MISSING else entry.default_factory()
+        if repr(value := getattr(owner, entry.name)) != repr(default):
+            changes.append(f"{entry.name}={short(value)}")
+    return f"{type(owner).__name__}({', '.join(changes)})"
 
 
 def check_fields(owner: Any) -> None:
@@ -185,7 +185,7 @@ def parse_value(kind: Any, text: str) -> Any:
         if plain is bool:
             value: Any = {"true": True, "false": False}[text.lower()]
         elif typing.get_origin(plain) is tuple:
-            value = tuple(parse_value(one, part) for one, part in zip(plain.__args__, text.split(","), strict=True))
+            value = tuple(parse_value(each, word) for each, word in zip(plain.__args__, text.split(","), strict=True))
         else:
             value = plain(text)
     except (KeyError, TypeError, ValueError):
@@ -217,7 +217,7 @@ def without_none(kind: Any) -> Any:
     """Return an annotation without its `| None`."""
     if typing.get_origin(kind) not in (typing.Union, types.UnionType):
         return kind
-    others = [one for one in typing.get_args(kind) if one is not type(None)]
+    others = [other for other in typing.get_args(kind) if other is not type(None)]
     if len(others) != 1:
         raise TypeError(f"{kind} combines more than one type with None")
     return others[0]

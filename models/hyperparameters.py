@@ -276,8 +276,8 @@ class ClassifierPreset(Preset):
 
     def model_config(self, vocab_size: int, classes: int, pad_id: int) -> ClassifierConfig:
         """Return the model's configuration for this number of tokens and classes."""
-        own = self._shared("layers", "max_length", "pooling", "token_dropout", "bos")
-        return ClassifierConfig(vocab_size, classes, pad_id=pad_id, **own)
+        shared = self._shared("layers", "max_length", "pooling", "token_dropout", "bos")
+        return ClassifierConfig(vocab_size, classes, pad_id=pad_id, **shared)
 
 
 #: Fields of presets that have no effect if the training begins with a model: their values come from it.

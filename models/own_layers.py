@@ -42,7 +42,7 @@ def own_layers(
     `leave_out` are first parts of the names of modules, and names of the model's methods, that are not looked at.
     Layers that have an attribute in `cached`, "position_wise" or "cached_step", are left out, too.
     """
-    found = []
+    names = []
     inside: tuple[str, ...] = ()  # the layers that are left out, with a dot behind
     for name, module in model.named_modules():
         outer, _, last = name.rpartition(".")
@@ -58,11 +58,11 @@ def own_layers(
         if isinstance(module, PositionScores) and "bias_at" in replaced:  # the cached form of `scores`
             replaced -= {"bias_at", "scores", "rotate"}
         if not expected or replaced - _NOT_COMPUTING - (set() if name else set(leave_out)):
-            found.append(f"{name or 'the model'} ({type(module).__name__})")
-    return found
+            names.append(f"{name or 'the model'} ({type(module).__name__})")
+    return names
 
 
 def saved_note(model: nn.Module) -> dict[str, list[str]]:
     """Return the entry of a saved configuration that says which layers are not handloom's; {} if all are."""
-    found = own_layers(model, hooks=False)
-    return {"own_layers": found} if found else {}
+    names = own_layers(model, hooks=False)
+    return {"own_layers": names} if names else {}

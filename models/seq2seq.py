@@ -227,11 +227,11 @@ class Seq2SeqTransformer(nn.Module):
         """Return the probability that each token of `written` (batch, target_length) was copied from each source token.
         `source` and `target` are the arguments with which `forward` predicts `written`; see `copying.copied_shares`.
         """
-        if own := own_layers(self):
-            raise ValueError(f"the copy probabilities are not known: {own[0]} is not handloom's")
+        if changed := own_layers(self):
+            raise ValueError(f"the copy probabilities are not known: {changed[0]} is not handloom's")
         with no_grad():
-            parts = self._to_mix(target, *self.encode(source))
-            return copied_shares(*parts, source, written, self.config.uncopied_id)
+            logits, gate, weights = self._to_mix(target, *self.encode(source))
+            return copied_shares(logits, gate, weights, source, written, self.config.uncopied_id)
 
     def raw_decoder(self, packed: bool = True) -> RawDecoder | None:
         """Return the decoder for `start`, or None if its layers can't be cached (see `cacheable`).

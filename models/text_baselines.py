@@ -56,25 +56,26 @@ class Vocabulary:
         self.pairs = pairs
         counts: Counter[str] = Counter()
         for text in texts:
-            counts.update(set(self._parts(text)))
-        self.number = {part: i for i, part in enumerate(part for part, count in counts.items() if count >= least)}
-        self.texts_with = np.array([counts[part] for part in self.number], np.float64)
+            counts.update(set(self._features(text)))
+        frequent = (feature for feature, count in counts.items() if count >= least)
+        self.number = {feature: i for i, feature in enumerate(frequent)}
+        self.texts_with = np.array([counts[feature] for feature in self.number], np.float64)
         self.texts = len(texts)
 
     def __len__(self) -> int:
         return len(self.number)
 
-    def _parts(self, text: str) -> list[str]:
-        found = words(text)
-        return found + [f"{a} {b}" for a, b in pairwise(found)] if self.pairs else found
+    def _features(self, text: str) -> list[str]:
+        single = words(text)
+        return single + [f"{a} {b}" for a, b in pairwise(single)] if self.pairs else single
 
     def counts(self, texts: Iterable[str]) -> Bags:
         """Count how often each feature occurs in each text."""
         offsets, features, values = [0], list[int](), list[int]()
         for text in texts:
-            found = Counter(self.number[part] for part in self._parts(text) if part in self.number)
-            features.extend(found)
-            values.extend(found.values())
+            counts = Counter(self.number[feature] for feature in self._features(text) if feature in self.number)
+            features.extend(counts)
+            values.extend(counts.values())
             offsets.append(len(features))
         return Bags(np.array(offsets), np.array(features, np.int64), np.array(values, np.float64))
 
@@ -176,14 +177,14 @@ def nearest(texts: Sequence[str], among: Sequence[str]) -> np.ndarray:
     order = np.argsort(bags.features, kind="stable")  # the entries of one feature together: an inverted index
     starts = np.searchsorted(bags.features[order], np.arange(len(vocabulary) + 1))
     holders, values = bags.of()[order], bags.values[order]
-    found = np.empty(len(texts), np.int64)
+    indices = np.empty(len(texts), np.int64)
     for i in range(len(texts)):
         similar = np.zeros(len(among))
         for entry in range(queries.offsets[i], queries.offsets[i + 1]):
-            part = slice(starts[queries.features[entry]], starts[queries.features[entry] + 1])
-            similar[holders[part]] += queries.values[entry] * values[part]
-        found[i] = similar.argmax()
-    return found
+            entries = slice(starts[queries.features[entry]], starts[queries.features[entry] + 1])
+            similar[holders[entries]] += queries.values[entry] * values[entries]
+        indices[i] = similar.argmax()
+    return indices
 
 
 class WordForWord:

@@ -43,15 +43,15 @@ def _mutual_information(texts: Sequence[np.ndarray], vocab_size: int) -> Bags:
     pairs = [np.empty(0, np.int64)]
     for distance in range(1, max(map(len, texts))):
         same = of[distance:] == of[:-distance]
-        one, other = ids[distance:][same], ids[:-distance][same]
-        pairs.append(np.minimum(one, other) * vocab_size + np.maximum(one, other))
+        first, second = ids[distance:][same], ids[:-distance][same]
+        pairs.append(np.minimum(first, second) * vocab_size + np.maximum(first, second))
     pair, counts = np.unique(np.concatenate(pairs), return_counts=True)
-    one, other = np.divmod(pair, vocab_size)
-    one, other, counts = one[one != other], other[one != other], counts[one != other]
-    one, other, counts = np.append(one, other), np.append(other, one), np.append(counts, counts)
-    share = np.bincount(one, counts, vocab_size) ** 0.75
+    first, second = np.divmod(pair, vocab_size)
+    first, second, counts = first[first != second], second[first != second], counts[first != second]
+    first, second, counts = np.append(first, second), np.append(second, first), np.append(counts, counts)
+    share = np.bincount(first, counts, vocab_size) ** 0.75
     share /= share.sum() or 1
-    values = np.log(counts / counts.sum() / (share[one] * share[other])).astype(np.float32)
-    order = np.lexsort((other, one))
+    values = np.log(counts / counts.sum() / (share[first] * share[second])).astype(np.float32)
+    order = np.lexsort((second, first))
     order = order[values[order] > 0]
-    return Bags(np.searchsorted(one[order], np.arange(vocab_size + 1)), other[order], values[order])
+    return Bags(np.searchsorted(first[order], np.arange(vocab_size + 1)), second[order], values[order])

@@ -53,12 +53,12 @@ def observe_attention(model: Module, observe: Callable[[str, AttentionCall], Non
     dropping = [name for layer, name in layers.items() if layer.training and layer.dropout]
     if dropping:
         raise ValueError(f"{dropping[0]} is in training mode with dropout; call eval() first")
-    own = layers, observe
-    _observers.set((*_observers.get(), own))
+    observer = layers, observe
+    _observers.set((*_observers.get(), observer))
     try:
         yield
     finally:
-        _observers.set(tuple(other for other in _observers.get() if other is not own))
+        _observers.set(tuple(other for other in _observers.get() if other is not observer))
 
 
 @checked
@@ -170,19 +170,18 @@ class MultiHeadAttention(Module):
             mask = pattern if mask is None else pattern & mask
         settings = {**by_position, "mask": mask, "key_lengths": key_lengths, "causal": causal}
         observers = [(layers[self], observe) for layers, observe in _observers.get() if self in layers]
+        with_weights = return_weights or bool(observers)
         attended = ops.attention(
             q,
             k,
             v,
             **settings,
             dropout=self.dropout if self.training and not return_weights else 0.0,
-            return_weights=return_weights or bool(observers),
+            return_weights=with_weights,
             method=self.method,
             deterministic=self.deterministic,
         )
-        if not return_weights and not observers:
-            return self.out_proj(ops.merge_heads(attended))
-        out, weights = attended
+        out, weights = attended if with_weights else (attended, None)
         for name, observe in observers:
             group = self.num_heads // self.kv_heads  # report each head with the keys and values that it uses
             keys, values = (x.numpy() if group == 1 else x.numpy().repeat(group, axis=1) for x in (k, v))
@@ -198,9 +197,9 @@ class MultiHeadAttention(Module):
             if self.kv_heads == self.num_heads:
                 q, k, v = ops.split_heads(projected, self.num_heads, parts=3)
             else:
-                own, shared = ops.split(projected, [d], axis=-1)
-                (q,) = ops.split_heads(own, self.num_heads)
-                k, v = ops.split_heads(shared, self.kv_heads, parts=2)
+                queries, keys_values = ops.split(projected, [d], axis=-1)
+                (q,) = ops.split_heads(queries, self.num_heads)
+                k, v = ops.split_heads(keys_values, self.kv_heads, parts=2)
             if self.position_scores is not None:
                 q, k = self.position_scores.rotate(q, k, 0)
             return q, k, v

@@ -16,8 +16,8 @@ class ModuleList(Module):
 
     def _entry(self, value: Any) -> Any:
         if not isinstance(value, Module):
-            kind = getattr(value, "__name__", type(value).__name__)
-            raise TypeError(f"{type(self).__name__} needs modules, not {kind}: give an instance of a Module")
+            given = getattr(value, "__name__", type(value).__name__)
+            raise TypeError(f"{type(self).__name__} needs modules, not {given}: give an instance of a Module")
         return value
 
     def append(self, module: Any) -> None:

@@ -65,14 +65,14 @@ class Module:
 
     def _refuse_float64(self, args: tuple[Any, ...]) -> None:
         """Raise TypeError if the layer's own parameters are narrower than its float64 result."""
-        own = next((p.dtype for p in vars(self).values() if isinstance(p, Parameter) and p.dtype != _FLOAT64), None)
-        if own is not None:
+        dtype = next((p.dtype for p in vars(self).values() if isinstance(p, Parameter) and p.dtype != _FLOAT64), None)
+        if dtype is not None:
             given = " and ".join(
                 dict.fromkeys(str(getattr(x, "dtype", type(x).__name__)) for x in args if x is not None)
             )
             raise TypeError(
-                f"{type(self).__name__}: {given} with parameters of {own} would give a float64 result: cast the input, "
-                f"x.astype('{own}'), or the layer, layer.astype('float64')"
+                f"{type(self).__name__}: {given} with parameters of {dtype} would give a float64 result: cast the "
+                f"input, x.astype('{dtype}'), or the layer, layer.astype('float64')"
             )
 
     def register_forward_hook(self, hook: Callable[..., Any]) -> HookHandle:
@@ -101,8 +101,9 @@ class Module:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self._buffers and not isinstance(value, Tensor | None):
-            kind = type(value).__name__
-            raise TypeError(f"{type(self).__name__}.{name} is a buffer: assign a Tensor or None, not {kind}")
+            raise TypeError(
+                f"{type(self).__name__}.{name} is a buffer: assign a Tensor or None, not {type(value).__name__}"
+            )
         if isinstance(vars(self).get(name), Parameter) and not isinstance(value, Parameter | Module | None):
             raise TypeError(
                 f"{type(self).__name__}.{name} is a Parameter, and a value of type {type(value).__name__} in its place "
@@ -238,30 +239,30 @@ class Module:
         all names and shapes agree, and all arrays for a shared parameter are equal. If `strict` is false, names that
         only one side has are ignored and returned.
         """
-        own = dict(self._named_tensors(Parameter, buffers=True))
+        tensors = dict(self._named_tensors(Parameter, buffers=True))
         ignored = IncompatibleKeys(
-            [name for name in own if name not in state], [name for name in state if name not in own]
+            [name for name in tensors if name not in state], [name for name in state if name not in tensors]
         )
         problems = [f"{name} is missing" for name in ignored.missing_keys if strict]
         problems += [f"{name} is not part of this {type(self).__name__}" for name in ignored.unexpected_keys if strict]
-        own = {name: tensor for name, tensor in own.items() if name in state or strict}
-        for name, parameter in own.items():
+        tensors = {name: tensor for name, tensor in tensors.items() if name in state or strict}
+        for name, parameter in tensors.items():
             if name in state and tuple(np.shape(state[name])) != parameter.shape:
                 problems.append(f"{name} has shape {tuple(np.shape(state[name]))} instead of {parameter.shape}")
         first: dict[int, str] = {}
-        for name, parameter in own.items() if not problems else ():
+        for name, parameter in tensors.items() if not problems else ():
             other = first.setdefault(id(parameter), name)
             if state[name] is not state[other] and not np.array_equal(state[name], state[other], equal_nan=True):
                 problems.append(f"{other} and {name} differ, but are one parameter here")
         if problems:
             more = f", and {len(problems) - 3} more" if len(problems) > 3 else ""
             raise ValueError(f"these weights don't fit this model: {'; '.join(problems[:3])}{more}")
-        arrays = {name: np.asarray(state[name]).astype(own[name].dtype, copy=False) for name in own}
-        held = [parameter.data for parameter in own.values() if isinstance(parameter.data, np.ndarray)]
+        arrays = {name: np.asarray(state[name]).astype(tensors[name].dtype, copy=False) for name in tensors}
+        held = [parameter.data for parameter in tensors.values() if isinstance(parameter.data, np.ndarray)]
         for name, array in arrays.items():
-            if array is not own[name].data and any(np.may_share_memory(array, other) for other in held):
+            if array is not tensors[name].data and any(np.may_share_memory(array, other) for other in held):
                 arrays[name] = array.copy()  # or loading another parameter might change it
-        for name, parameter in own.items():
+        for name, parameter in tensors.items():
             array = to_device(arrays[name], parameter.device)
             if isinstance(parameter, Parameter):
                 parameter.data[...] = array
@@ -346,22 +347,22 @@ def replaced_methods(module: Module, hooks: bool = True) -> set[str]:
     cls = type(module)
     base, _ = cls._handloom
     methods = _methods(base)  # type: ignore[arg-type]
-    found = set(methods.intersection(vars(module)))
-    for kind in cls.__mro__[: cls.__mro__.index(base)]:
-        found |= methods.intersection(vars(kind))
-    return found if computes_as(module, base, hooks) else {*found, "forward"}
+    replaced = set(methods.intersection(vars(module)))
+    for derived in cls.__mro__[: cls.__mro__.index(base)]:
+        replaced |= methods.intersection(vars(derived))
+    return replaced if computes_as(module, base, hooks) else {*replaced, "forward"}
 
 
 def _positions(module: Any) -> str:
     """Return the kind of positions in the attention of a module or of a module below it, or "" if there are none."""
     modules = module.modules() if isinstance(module, Module) else ()
-    found = (getattr(one, "position_scores", None) for one in modules)
-    return next((type(one).__name__ for one in found if one is not None), "")
+    positions = (getattr(inner, "position_scores", None) for inner in modules)
+    return next((type(scores).__name__ for scores in positions if scores is not None), "")
 
 
 def _contains(module: Module, other: Module) -> bool:
     """Return whether `other` is `module` or a module below it."""
-    return module is other or any(_contains(part, other) for part in vars(module).values() if isinstance(part, Module))
+    return module is other or any(_contains(x, other) for x in vars(module).values() if isinstance(x, Module))
 
 
 def _holds_modules(value: Any) -> bool:

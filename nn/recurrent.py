@@ -65,17 +65,17 @@ class Recurrent(Module):
             wanted = "(batch, length, input_size) with at least one position"
             raise ValueError(f"{type(self).__name__}: x must have the shape {wanted}, not {x.shape}")
         form = [[(x.shape[0], self.hidden_size)] * self.states] * self.num_layers
-        if state is not None and [[getattr(part, "shape", None) for part in own] for own in state] != form:
+        if state is not None and [[getattr(x, "shape", None) for x in of_layer] for of_layer in state] != form:
             raise ValueError(f"{type(self).__name__}: the state must be a list of tuples of Tensors with shapes {form}")
         if state is None:
             zeros = ops.zeros_like(x[:, 0, :1]) * ops.zeros_like(self.weight_hh_l0[:1])  # (batch, hidden_size)
             state = [(zeros,) * self.states] * self.num_layers
         final: list[State] = []
-        for layer, own in enumerate(state):
+        for layer, of_layer in enumerate(state):
             weight_hh, bias_hh = getattr(self, f"weight_hh_l{layer}"), getattr(self, f"bias_hh_l{layer}")
             if layer or self.input_size is not None:
                 x = ops.linear(x, getattr(self, f"weight_ih_l{layer}"), getattr(self, f"bias_ih_l{layer}"))
-            x, *following = ops.recurrence(x, weight_hh, bias_hh, *own, step=self.step)
+            x, *following = ops.recurrence(x, weight_hh, bias_hh, *of_layer, step=self.step)
             final.append(tuple(following))
             if layer < self.num_layers - 1:
                 x = self.dropout(x)
@@ -116,4 +116,4 @@ class GRU(Recurrent):
 
 def select_rows(state: list[State], rows: Any) -> list[State]:
     """Return the state of the batch rows `rows`, in this order."""
-    return [tuple(Tensor(part.data[to_device(rows, part.device)]) for part in layer) for layer in state]
+    return [tuple(Tensor(x.data[to_device(rows, x.device)]) for x in of_layer) for of_layer in state]

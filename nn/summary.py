@@ -15,11 +15,11 @@ def summary(module: Any) -> Summary:
     """Return a tree of the modules with the shapes and sizes of their parameters and buffers, and the totals."""
     rows: list[tuple[str, str, str]] = []
     seen: dict[int, Tensor] = {}
-    for path, part in module.named_modules():
+    for path, inner in module.named_modules():
         *outer, name = path.split(".")
         indent = "  " * (len(outer) + bool(path))
-        rows.append((indent + (f"{name}: " if path else "") + type(part).__name__, "", ""))
-        for name, value in vars(part).items():
+        rows.append((indent + (f"{name}: " if path else "") + type(inner).__name__, "", ""))
+        for name, value in vars(inner).items():
             if isinstance(value, Tensor):
                 size = "shared" if id(value) in seen else f"{value.size:,}"
                 seen[id(value)] = value
