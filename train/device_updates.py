@@ -168,7 +168,7 @@ def choose_updates(
     device = optimizer.parameters[0].device
     if settings.precision == "bf16" and (device != "cpu" or all(p.dtype != np.float32 for p in optimizer.parameters)):
         why = "on the CPU, but the model's are float64" if device == "cpu" else "on the CPU; a GPU computes in fp16"
-        raise InputError(f"--precision bf16 rounds float32 products {why}: choose another precision.")
+        raise InputError(f"precision=bf16 rounds float32 products {why}: choose another precision.")
     if settings.graphs and (device == "cpu" or group.size > 1 or PLAIN):
         where = "with HANDLOOM_PLAIN=1" if PLAIN else f"with {group.size} processes"
         where = "on the CPU" if device == "cpu" else where

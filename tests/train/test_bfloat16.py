@@ -1,10 +1,13 @@
 """Training with precision="bf16": exact resume, what a run says, and combinations that are refused."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
 
+from benchmarks.train_step_models import CPU_SIZES
+from benchmarks.train_step_subjects import create
 from handloom import nn
 from handloom.autograd import Tensor, bfloat16_products
 from handloom.autograd.bfloat16 import bfloat16_carried_out, rounded
@@ -81,5 +84,42 @@ def test_bf16_is_refused_where_it_would_have_no_effect(cuda) -> None:
         trainer(nn.Linear(2, 3).to("cuda"))
     with pytest.raises(InputError, match="but the model's are float64: choose another precision"):
         trainer(double)
-    with pytest.raises(InputError, match="There are no CUDA graphs on the CPU: leave out --graphs"):
+    with pytest.raises(InputError, match="There are no CUDA graphs on the CPU: leave out"):
         trainer(nn.Linear(2, 3), graphs=True)
+
+
+def direction(gradients: dict[str, Any]) -> np.ndarray:
+    """Return all gradients as one vector, in float64."""
+    return np.concatenate([gradients[name].ravel() for name in sorted(gradients) if name != "loss"]).astype(np.float64)
+
+
+@pytest.mark.parametrize("name", CPU_SIZES)
+def test_loss_and_gradients_err_as_little_as_pytorchs_autocast(name) -> None:
+    """The reports' models, made small, beside the same model of PyTorch; both errors are measured against float32.
+
+    A rounding changes a number by at most 2^-8 of it, and by 2^-8 / sqrt(3) in the root mean square. Each product in
+    series adds two such errors, which are independent. (GELU instead of ReLU, which a rounded unit can switch.)
+    """
+    torch = pytest.importorskip("torch", reason="PyTorch is the other side")
+    full = CPU_SIZES[name]
+    size = dataclasses.replace(
+        full, batch=4, source=full.source // 4 + 1, target=full.target // 4, vocabulary=300, d_model=full.d_model // 8,
+        dim_feedforward=full.dim_feedforward // 8, layers=min(full.layers, 3), heads=2, dropout=0.0, activation="gelu",
+    )  # fmt: skip
+    exact = create("handloom", "cpu", size, None).gradients(0)
+    ours = create("handloom-bfloat16", "cpu", size, None).gradients(0)
+    other = create("torch-bfloat16", "cpu", size, None)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = other.model(**other.tensors(other.batch(0)))
+    loss.backward()
+    theirs = {name: parameter.grad.numpy() for name, parameter in other.model.named_parameters()}
+    products = size.layers * (10 if size.kind == "seq2seq" else 4) + 1
+    assert abs(ours["loss"] - exact["loss"]) < 2**-8 * (2 * products / 3) ** 0.5 * exact["loss"]
+    assert abs(ours["loss"] - loss.item()) < 2**-8 * (2 * products / 3) ** 0.5 * exact["loss"]
+    true, mine, autocast = map(direction, (exact, ours, theirs))
+    error, allowed, apart = (
+        np.linalg.norm(x) / np.linalg.norm(true) for x in (mine - true, autocast - true, mine - autocast)
+    )
+    bound = 2**-8 * (2 * 2 * products / 3) ** 0.5  # the products of both passes are in series
+    assert 1e-4 < error < min(bound, 1.25 * allowed)
+    assert apart < bound
