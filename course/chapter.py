@@ -35,6 +35,8 @@ VIEWS = {
     "training": "Training",
 }
 VIEW = "python -m handloom.explorer --view"
+#: The views of the exported explorer, to which the chapters' pages in the documentation link.
+LIVE = ("model", "translate", "head", "next", "beam", "bpe")
 #: The chapters whose code the explorer can show next to handloom's code, and the view that shows it.
 BUILT = {"c06_head": "head", "c11_beam": "beam"}
 WORDS_A_MINUTE = 150  # reading speed for a text with formulas and code
@@ -153,8 +155,8 @@ def explorer_link(view: str, yours: Path | None = None) -> str:
 def with_links(text: str, up: str | None = None) -> str:
     """Return a chapter's text with its roles replaced by links: {source}`module.name` and {explorer}`view`.
 
-    Links to sources begin with `up`, the path from the text to the repository's root. If `up` is None, they are the
-    full paths of the installed files.
+    Links to sources begin with `up`, the path from the text to the repository's root; views are links to the exported
+    explorer next to the text's folder. If `up` is None, links to sources are the full paths of the installed files.
     """
 
     def source(match: re.Match[str]) -> str:
@@ -164,4 +166,11 @@ def with_links(text: str, up: str | None = None) -> str:
         return f"[{inside or path}]({target})" if not inside else f"[{inside} in {path}]({target})"
 
     text = re.sub(r"\{source\}`([^`]+)`", source, text)
-    return re.sub(r"\{explorer\}`([^`]+)`", lambda match: f"the view {VIEWS[match[1]]} (`{VIEW} {match[1]}`)", text)
+
+    def view(match: re.Match[str]) -> str:
+        name = title = VIEWS[match[1]]
+        if up is not None and match[1] in LIVE:
+            title = f'<a href="../explorer_live/index.html#{match[1]}">{name}</a>'
+        return f"the view {title} (`{VIEW} {match[1]}`)"
+
+    return re.sub(r"\{explorer\}`([^`]+)`", view, text)

@@ -10,10 +10,11 @@ import pytest
 from matplotlib.image import imread
 
 from handloom.autograd import manual_seed
-from handloom.course.chapter import FOLDER, IMAGES, ROOT, VIEWS, Chapter, chapters, definition, with_links
+from handloom.course.chapter import FOLDER, IMAGES, LIVE, ROOT, VIEWS, Chapter, chapters, definition, with_links
 from handloom.course.drawing import DPI, WIDTH, save
 from handloom.course.exercise import Exercise, judged, known, same
 from handloom.course.trial import load, run
+from handloom.explorer.exporting import VIEWS as EXPORTED
 
 CHAPTERS = chapters()
 EXERCISES = [(chapter, exercise) for chapter in CHAPTERS for exercise in chapter.exercises]
@@ -110,6 +111,36 @@ def test_each_part_of_the_file_of_mistakes_belongs_to_an_exercise(chapter) -> No
     text = (FOLDER / f"{chapter.stem}_exercises.txt").read_text(encoding="utf-8")
     parts = re.findall(r"^# (?:planted in )?(\w+):", text, re.MULTILINE)
     assert set(parts) == {exercise.name for exercise in chapter.exercises}
+
+
+#: The words of papers, and the chapter that derives what they mean.
+WORDS = {
+    "c01_gradient": ["backpropagation"],
+    "c02_shapes": ["Jacobian"],
+    "c06_head": ["scaled dot-product attention", "self-attention"],
+    "c07_heads": ["positional encoding"],
+    "c08_depth": ["residual connection", "vanishing gradients", "pre-norm"],
+    "c09_translate": ["teacher forcing", "exposure bias", "cross-attention", "autoregressive"],
+    "c10_learn": ["bias correction"],
+    "c12_cache": ["KV cache"],
+}
+
+
+def test_the_words_of_papers_are_in_the_chapter_that_derives_them() -> None:
+    questions = (ROOT / "docs" / "questions.md").read_text(encoding="utf-8")
+    for stem, words in WORDS.items():
+        text = next(chapter.text for chapter in CHAPTERS if chapter.stem == stem)
+        assert [word for word in words if f"*{word}*" not in " ".join(text.split())] == []
+        assert [word for word in words if word not in questions] == []
+    assert "(docs/questions.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(re.findall(r"^\*\*[^*]+\?\*\*", questions, re.MULTILINE)) >= 17
+
+
+def test_the_pages_of_chapters_link_to_the_exported_explorer() -> None:
+    assert LIVE == EXPORTED
+    page = with_links("{explorer}`head` and {explorer}`graph`", "../..")
+    assert '<a href="../explorer_live/index.html#head">One head</a>' in page
+    assert page.count("<a") == 1
 
 
 # -- the exercises -------------------------------------------------------------------------------------------------
