@@ -134,11 +134,6 @@ class History:
     label: str = "training"
     unit: str = ""
 
-    @property
-    def has_losses(self) -> bool:
-        """Whether there is a loss to draw."""
-        return any(row.get(name) is not None for row in self.rows for name in ("loss", "valid_loss"))
-
     def plot(self, out_png: str | Path | None = None) -> Figure:
         """Return a matplotlib figure of the losses, accuracies and learning rates over the steps; a notebook shows it.
 
@@ -169,7 +164,7 @@ class RunLog(Callback):
 
     def _draw(self, trainer: Trainer) -> None:
         start = time.perf_counter()
-        if trainer.history.has_losses:
+        if any(row.get(name) is not None for row in trainer.history.rows for name in ("loss", "valid_loss")):
             trainer.history.plot(trainer.run.picture("loss"))
         end = time.perf_counter()
         self._next_picture = end + 20 * (end - start)

@@ -129,7 +129,7 @@ class DeviceUpdates:
         if values:
             parts.append(xp.concatenate([value.astype(np.float32).reshape(1) for value in values]))
         host, size = to_device(xp.concatenate(parts), "cpu"), len(flat.state)
-        state, found = flat.named(host[:size]), iter(host[size + 1 :].tolist())
+        state, found = flat.read(host[:size]), iter(host[size + 1 :].tolist())
         steps = []
         for step in self.steps:
             sums = {"tokens": 0.0, "loss": 0.0}

@@ -63,10 +63,7 @@ def check_counted(count: float, what: str) -> None:
 
 
 def measured(found: Any) -> tuple[Tensor, Any, Mapping[str, Any]]:
-    """Return what a `Loss` has returned as (loss, number of items, further means by name).
-
-    The number is a Python number, or an array on a device. Raises TypeError if it is not what a Loss returns.
-    """
+    """Return what a `Loss` has returned as (loss, number of items, perhaps on a device, further means by name)."""
     given: tuple[Any, ...] = found if isinstance(found, tuple) and 1 < len(found) < 4 else (found,)
     value, count, means = given + (None, 1.0, {})[len(given) :]
     if not isinstance(value, Tensor) or value.size != 1 or not isinstance(means, Mapping):
@@ -94,35 +91,18 @@ def updated_parameters(model: Module, optimizer: Optimizer) -> list[tuple[str, P
 
 
 class Reading(NamedTuple):
-    """The results since the last reading.
+    """The results since the last reading."""
 
-    Attributes:
-        norm: norm of the last gradient, before clipping.
-        steps: the number of tokens of each step, and the means over them.
-        overflowed: the parameter whose gradient overflowed first at the last overflow, if it is known.
-        failed: whether a gradient overflowed at the minimum loss scale, or in float32, so that training can't continue.
-    """
-
-    norm: float
-    steps: list[tuple[float, dict[str, float]]]
-    overflowed: str | None
-    failed: bool
+    norm: float  # of the last gradient, before clipping
+    steps: list[tuple[float, dict[str, float]]]  # the number of tokens of each step, and the means over them
+    overflowed: str | None  # the parameter whose gradient overflowed first at the last overflow, if it is known
+    failed: bool  # whether a gradient overflowed at the minimum loss scale, or in float32, which ends the training
 
 
 class Updates:
     """An implementation of updates in which loss and gradient norm are available immediately.
 
-    Args:
-        model: the model that is trained.
-        optimizer: holds the parameters to update.
-        settings: see `Settings`.
-        group: the processes that train together.
-        generators: the generators from which the passes draw.
-
-    Attributes:
-        scaler: the loss scale of fp16; None in fp32.
-        ema: the exponential average of the weights, or None.
-        failed: see `Reading`.
+    The passes draw from the `generators`. `scaler` is the loss scale of fp16, `ema` the average of weights, or None.
     """
 
     def __init__(
@@ -144,10 +124,7 @@ class Updates:
         self.steps: list[tuple[float, dict[str, float]]] = []
 
     def update(self, batches: Sequence[MicroBatch], loss: Loss, seed: int, lr: float) -> None:
-        """Make one update from `batches` with the learning rate `lr`, unless a gradient overflows.
-
-        The seed of the run and the position of a batch determine the random numbers of its passes.
-        """
+        """Make one update from `batches` with the learning rate `lr`, unless a gradient overflows."""
         self.optimizer.zero_grad()
         sums, tokens, scale = self._gradients(batches, loss, seed)
         self.norm = clip_grad_norm(self.optimizer.parameters, self.settings.clip_norm, scale=scale)
@@ -216,9 +193,8 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 def keep_freed_memory() -> None:
     """Make the C library keep freed memory in this process instead of returning it to the system.
 
-    By default, glibc maps new pages for every large array, and the kernel fills them with zeros. A training step
-    allocates and frees many large arrays, and can spend a quarter of its time on these pages. After this call, the
-    process keeps its peak memory. Without glibc, the call has no effect.
+    By default, glibc maps new pages for every large array, on which a training step can spend a quarter of its time.
+    After this call, the process keeps its peak memory. Without glibc, the call has no effect.
     """
     if sys.platform.startswith("linux"):
         with suppress(AttributeError):  # another C library

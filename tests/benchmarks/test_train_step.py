@@ -95,7 +95,7 @@ def test_the_device_side_steps_without_waiting(config, precision, graphs, fake_c
             subject.step()
         losses.append(subject.wait())
     assert np.isfinite(losses).all()
-    report = subject.updates.flat.report()
+    report = subject.updates.flat.read()
     assert report["steps"] + report["skipped"] == 3
     assert 50 < subject.launches() < 400 if graphs else subject.launches() is None
     assert losses[0] == pytest.approx(np.log(subject.size.classes or subject.size.vocabulary), rel=0.4)

@@ -34,7 +34,7 @@ class FlatAdam:
 
     The `data` of the parameters become views of one array. With `half`, the passes use float16 copies of them and of
     the `constants`, a loss scale that doubles after `interval` good steps, and its minimum `least`. `gradient` is the
-    sum that `backward` has accumulated since the last step, `settings` (2,) the learning rate and average of `step`.
+    sum that `backward` has accumulated since the last step, `settings` (2,) are the learning rate and a factor of it.
     """
 
     def __init__(
@@ -99,16 +99,8 @@ class FlatAdam:
                 for parameter in group:
                     parameter.grad = None
 
-    def step(self, lr: float, *, average: float = 1.0, max_norm: float | None = None) -> None:
-        """Update all parameters from the gradient and set it to zero; skip the update if the gradient overflowed.
-        `average` is a factor of the gradient, in addition to 1 / loss scale.
-        """
-        self.settings[...] = self.xp.asarray(np.array([lr, average], np.float32))
-        self.apply(max_norm)
-        self.mark_changed()
-
     def apply(self, max_norm: float | None = None) -> None:
-        """Run the part of a step that is on the device, with the learning rate and average in `settings`."""
+        """Update all parameters from the gradient and set it to zero; skip the update if the gradient overflowed."""
         prepare_update(
             self.gradient, self.state, self.settings, max_norm=max_norm, interval=self.interval, least=self.least
         )
@@ -118,15 +110,9 @@ class FlatAdam:
         )  # fmt: skip
         self.gradient.fill(0)
 
-    def report(self) -> dict[str, float]:
-        """Return loss scale, gradient norm, and the numbers of updates made and skipped. This waits for the device."""
-        state = read_state(self.state)
-        return {name: state[name] for name in ("loss_scale", "norm", "steps", "skipped")}
-
-    @staticmethod
-    def named(state: Any) -> dict[str, float]:
-        """Return the fields of a state, on the host or the device, by name."""
-        return read_state(state)
+    def read(self, state: Any = None) -> dict[str, float]:
+        """Return the fields of the state, or of a copy of it, by name. This waits for the device."""
+        return read_state(self.state if state is None else state)
 
     def write_state(self, **values: float) -> None:
         """Set fields of the state on the device, by name."""
