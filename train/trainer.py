@@ -13,11 +13,10 @@ is extended later equals one that had all steps from the start.
 """
 
 import difflib
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ from .device_updates import choose_updates
 from .distributed import ProcessGroup, find_process_group, run_of_group
 from .optim.optimizers import Optimizer, layer_norms
 from .optim.schedules import Plateau, Schedule, constant
+from .resuming import restore, saved_state, set_weights
 from .runs.folder import RunFolder, jsonable
 from .runs.progress import Progress, StopSignals, TrainingClock, TrainingStopped
 from .runs.stores import MemoryStore, RunStore
@@ -156,11 +156,11 @@ class Trainer:
         if self.validation is None and (self.metrics or self.settings.average > 1):
             raise ValueError("Trainer.fit: metrics and average need validations: give validation=batches")
         with self._folder(resume):
-            self._restore(resume, stop_at)
+            restore(self, resume, stop_at)
             now = self.progress
             now.seed, weights = self.group.from_first(lambda: (now.seed, self.model.state_dict()))
             if not self.group.first:
-                self._set_weights(weights)
+                set_weights(self, weights)
             with StopSignals() as signals:
                 try:
                     self._train(signals, stop_at)
@@ -222,7 +222,7 @@ class Trainer:
             self._validate(last=True)
         steps = now.snapshots
         if len(steps) > 1:
-            self._set_weights(self.group.from_first(lambda: self.store.mean_weights(steps)))
+            set_weights(self, self.group.from_first(lambda: self.store.mean_weights(steps)))
             self._validate(averaged=len(steps), last=True)
 
     def stop(self, reason: str) -> None:
@@ -393,109 +393,4 @@ class Trainer:
         """Save the run. Raises InputError if it can't be written; the earlier saves are untouched."""
         self._read()
         if self.group.first:
-            self.store.save(self.progress.step, self.model.state_dict(), self.state_dict(), self.progress.snapshots)
-
-    def _restore(self, resume: bool, stop_at: int | None) -> None:
-        """With `resume`, continue from the newest undamaged save.
-
-        Raises InputError, before anything is changed, if the run is past the last step or past `stop_at`.
-        """
-        saves = self.store.saves if resume and isinstance(self.store, RunStore) else None
-        done = max(saves.steps(), default=0) if saves else 0
-        if done > self.steps:
-            raise InputError(f"The run is already at step {done:,}: give at least steps={done}.")
-        if stop_at is not None and not done < stop_at <= self.steps:
-            cure = f"Use {done + 1:,} to {self.steps:,}" if done < self.steps else "Leave it out"
-            raise InputError(f"stop_at={stop_at}: the run is at step {done:,} of {self.steps:,}. {cure}.")
-        if saves is None:
-            return
-        saved, now = self.group.from_first(saves.load), self.progress
-        self.load_state_dict(saved.state)
-        try:
-            self._set_weights(saved.weights)
-        except (KeyError, ValueError) as error:
-            raise InputError(f"The save of {self.run.path} does not fit the model: {error}.") from None
-        for problem in saved.damaged:
-            self.say(f"warning: {problem} An older save is used.")
-        self.say(f"resumed after step {now.step:,}")
-        if self.group.first:
-            self._rewind()
-        before, used = now.batches(len(self.batches)) / max(now.step, 1), self.settings.accumulate * self.group.size
-        if before not in (0, used):
-            self.say(f"an update used {before:g} batches so far, and uses {used} with this number of processes")
-
-    def _rewind(self) -> None:
-        """Bring the folder to the state of the save, without what only the end of a shorter training has."""
-        now, store, rows = self.progress, self.store, self.run.metrics()
-        longer = bool(rows) and rows[-1]["step"] == now.step < self.steps
-
-        def drop(row: Mapping[str, Any]) -> bool:
-            late = now.step % self.every > 0 if "valid_loss" in row else longer and bool(now.log_sums)
-            return late and row["step"] == now.step
-
-        assert isinstance(store, RunStore)
-        name = f"model-{now.step}.safetensors" if longer and (store.ended or now.best is None) else ""
-        if store.rewind(name):
-            self.say(f"the result of the first {now.step:,} steps is kept as {name}")
-        step, rate = next(((row["step"], row["learning_rate"]) for row in rows[::-1] if "learning_rate" in row), (0, 0))
-        if step and not isinstance(self.schedule, Plateau) and self._rate(step) != rate:
-            change = f"was {rate:.3g} and would now be {self._rate(step):.3g}"
-            self.say(f"the learning rate of step {step:,} {change}: a run of {self.steps:,} steps in a piece differs")
-        self.run.rewind(now.step, drop)
-        self.history.rows = self.run.metrics()
-        self.clock.processor = max(self.run.processor_seconds()[1], default=0.0)
-        self.run.write_config()  # options may have changed
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state on which the run depends, except the weights."""
-        state = {name: part.state_dict() for name, part in self._parts().items()}
-        fingerprint = getattr(self.batches, "fingerprint", lambda: f"{len(self.batches)} batches")
-        state |= {"setup": json.dumps(self._setup(), default=float), "data": fingerprint()}
-        return {**state, "config": json.dumps(self.config, sort_keys=True)}
-
-    def _setup(self) -> dict[str, Any]:
-        """Return the numbers of settings and optimiser on which updates and the best weights depend."""
-        ignored = {"graphs", "log_every", "gradient_norms", "name_overflows", "keep", "accumulate"}
-        found = {name: value for name, value in asdict(self.settings).items() if name not in ignored}
-        return {**found, "higher_is_better": self.higher_is_better, **self.optimizer.numbers()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a `state_dict`. Raises InputError if it belongs to other data or parts."""
-        parts, own = self._parts(), self.state_dict()
-        state = {"setup": own["setup"], **state}  # older saves have none
-        if own.keys() != state.keys():
-            raise InputError(f"The save of {self.run.path} has another setup: it holds {', '.join(sorted(state))}.")
-        if not own["data"].startswith(state["data"]):  # older saves have a part of it
-            raise InputError(
-                f"The training data are not those that {self.run.path} was trained on: the files, the requested sizes "
-                "or the batching have changed. Restore them, or start a new run."
-            )
-        if state["config"] != own["config"]:
-            before, now = json.loads(state["config"]), json.loads(own["config"])
-            changed = sorted(name for name in before | now if before.get(name) != now.get(name))
-            raise InputError(
-                f"{self.run.path} was started differently, or by another version of handloom: {', '.join(changed)} of "
-                "the model differ. Restore the run's config.json and tokenizer.json, or start a new run."
-            )
-        before, now = json.loads(state["setup"]), json.loads(own["setup"])
-        changed = [f"{name} was {before.get(name)} and is {now[name]}" for name in now if before.get(name) != now[name]]
-        if changed:
-            self.say(f"changed since the save, so the run differs from one in a piece: {', '.join(changed)}")
-        try:
-            for name, part in parts.items():
-                part.load_state_dict(state[name])
-        except ValueError as error:
-            raise InputError(f"The save of {self.run.path} does not fit: {error}.") from None
-
-    def _parts(self) -> dict[str, Any]:
-        """Return the parts of the trainer that have a state, by name."""
-        parts = {"progress": self.progress, "optimizer": self.optimizer, "schedule": self.schedule}
-        parts |= {"ema": self.ema, "scaler": self.scaler}
-        return {name: part for name, part in parts.items() if hasattr(part, "state_dict")}
-
-    def _set_weights(self, weights: Mapping[str, Any]) -> None:
-        """Set parameters and buffers. A save may hold a shared parameter under its first name only."""
-        arrays = self.model.state_dict()
-        first = {id(array): name for name, array in reversed(arrays.items())}
-        self.model.load_state_dict({name: weights[first[id(array)]] for name, array in arrays.items()})
-        self.updates.write()
+            self.store.save(self.progress.step, self.model.state_dict(), saved_state(self), self.progress.snapshots)

@@ -141,11 +141,11 @@ def test_a_save_of_something_else_is_refused(straight, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("resume", "steps", "stop_at", "message"),
     [
-        (True, 20, None, "is already at step 24: give at least --steps 24"),
-        (True, 40, 24, r"--stop-at 24: the run is at step 24 of 40\. Use 25 to 40\."),
-        (True, 40, 41, "--stop-at 41: the run is at step 24 of 40"),
-        (True, 24, 25, r"--stop-at 25: the run is at step 24 of 24\. Leave it out\."),
-        (False, 40, 41, "--stop-at 41: the run is at step 0 of 40"),
+        (True, 20, None, "is already at step 24: give at least steps=24"),
+        (True, 40, 24, r"stop_at=24: the run is at step 24 of 40\. Use 25 to 40\."),
+        (True, 40, 41, "stop_at=41: the run is at step 24 of 40"),
+        (True, 24, 25, r"stop_at=25: the run is at step 24 of 24\. Leave it out\."),
+        (False, 40, 41, "stop_at=41: the run is at step 0 of 40"),
     ],
 )
 def test_steps_that_a_run_has_behind_it_or_never_reaches(straight, tmp_path, resume, steps, stop_at, message) -> None:
