@@ -50,7 +50,7 @@ def summary(run: RunFolder) -> dict[str, Any]:
     return found
 
 
-def compare(folders: Sequence[str | Path]) -> tuple[str, dict[str, tuple[list[float], list[float]]]]:
+def compared(folders: Sequence[str | Path]) -> tuple[str, dict[str, tuple[list[float], list[float]]]]:
     """Return a Markdown table with a row for each run, and plot the validation losses of the runs over the steps.
 
     A run whose weights were averaged at the end has a second entry for the average. Each option that all runs have and
@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("--picture", default="comparison.png", help=words)
     parser.add_argument("--table", help="also write the table to this file, in Markdown")
     arguments = parser.parse_args()
-    table, lines = compare(arguments.runs)
+    table, lines = compared(arguments.runs)
     print(table)
     if arguments.table:
         write_text(arguments.table, table + "\n")

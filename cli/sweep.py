@@ -15,13 +15,11 @@ import csv
 import ctypes
 import glob
 import hashlib
-import itertools
 import os
 import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, partial
@@ -32,7 +30,7 @@ from typing import Any
 from ..arguments import OptionError, path
 from ..errors import InputError
 from ..files import folder_lock, make_folder, write_text
-from ..train.cells import cell_rows, finish_cells, markdown_table
+from ..train.cells import cell_rows, compare, grid, markdown_table
 from ..train.distributed import find_process_group
 from ..train.runs.folder import CONFIG, SAVES, RunFolder
 from ..train.runs.plots import plot_lines
@@ -40,33 +38,26 @@ from ..train.runs.results import code_digest, write_results
 from ..train.runs.saves import SavedStates
 from .command_line import run_main
 from .options import OptionParser
-from .report import compare, summary
+from .report import compared, summary
 
 #: The folder of the programs of `handloom train`.
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
 def grid_cells(grids: Sequence[str], changes: Sequence[str] = ()) -> dict[str, dict[str, str]]:
-    """Return all combinations of NAME=VALUE,VALUE,...: the options of each cell, by its name.
-
-    With changes, which have the same form, the cells are each combination without a change and with each single change.
+    """Return the cells of `train.grid` for texts of the form NAME=VALUE,VALUE,...
 
     Raises InputError for a grid that is not of this form, or names an option twice.
     """
     axes: dict[str, list[str]] = {}
-    for grid in (*grids, *changes):
-        name, equals, text = grid.partition("=")
+    for given in (*grids, *changes):
+        name, equals, text = given.partition("=")
         values = next(csv.reader([text]), [])
         if not name or not equals or not all([*values, values]) or name in axes or len({*values}) < len(values):
             cure = "write NAME=VALUE,VALUE,... with every option once and every value once, such as seed=0,1,2"
-            raise InputError(f"--grid {grid}: {cure}.")
+            raise InputError(f"--grid {given}: {cure}.")
         axes[name] = values
-    names = list(axes)[: len(grids)]
-    bases = [dict(zip(names, values, strict=True)) for values in itertools.product(*(axes[name] for name in names))]
-    single: list[dict[str, str]] = [{}, *({name: value} for name in list(axes)[len(grids) :] for value in axes[name])]
-    cells = [base | change for base in bases for change in single]
-    escapes = {ord(letter): f"%{ord(letter):02X}" for letter in "%/\\,"}  # each value has a folder of its own
-    return {",".join(f"{name}={value.translate(escapes)}" for name, value in cell.items()): cell for cell in cells}
+    return grid(dict(list(axes.items())[: len(grids)]), dict(list(axes.items())[len(grids) :]))
 
 
 def cell_inputs(script: Sequence[str], cells: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
@@ -126,33 +117,29 @@ def cell_command(script: Sequence[str], folder: Path, options: Mapping[str, str]
     return [sys.executable, *script, *_given(options), "--out", str(folder), "--overwrite"]
 
 
-def run_cell(
-    script: Sequence[str], out: Path, anew: Container[str], name: str, options: Mapping[str, str]
-) -> dict[str, Any] | None:
-    """Run a cell in a process that logs to NAME.log. Return its options and the values of its model, or None if it
-    failed or made no validation.
+def run_cell(script: Sequence[str], anew: Container[str], out: Path, **options: str) -> dict[str, Any] | None:
+    """Run the cell `out` in a process that logs to OUT.log. Return its options and the values of its model, or None if
+    it failed or made no validation.
     """
     # The cell runs as a single process, even if mpirun started this one.
     launcher = ("PMI", "OMPI", "MPI_", "MV2")
     environment = {key: value for key, value in os.environ.items() if not key.startswith(launcher)}
-    start, folder = time.perf_counter(), out / name
-    command = cell_command(script, folder, options, anew=name in anew)
+    command = cell_command(script, out, options, anew=out.name in anew)
     # On Linux, the cell saves and ends if this process is killed.
     ends: Any = partial(ctypes.CDLL(None).prctl, 1, signal.SIGTERM) if sys.platform == "linux" else None
-    with open(f"{folder}.log", "a", encoding="utf-8") as log:
+    with open(f"{out}.log", "a", encoding="utf-8") as log:
         streams: Any = {"stdout": log, "stderr": log, "stdin": subprocess.DEVNULL}
         done = subprocess.run(command, **streams, env=environment, preexec_fn=ends)
-    if done.returncode or not (folder / CONFIG).exists():  # such as --help
+    if done.returncode or not (out / CONFIG).exists():  # such as --help
         return None
-    found = summary(RunFolder.open(folder))
-    seconds = round(time.perf_counter() - start, 1)
-    return {**options, **found, "seconds": seconds} if "valid_loss" in found else None
+    found = summary(RunFolder.open(out))
+    return {**options, **found} if "valid_loss" in found else None
 
 
 def run_sweep(
     out: Path, cells: Mapping[str, Mapping[str, str]], script: Sequence[str], *, overwrite: bool = False
 ) -> tuple[list[dict], list[str]]:
-    """Run the cells that are not yet finished in `out`; see `finish_cells`.
+    """Run the cells that are not yet finished in `out`; see `train.compare`.
 
     Returns the rows of all finished cells, best first, and the names of failed cells. Of several processes, all except
     the first return empty lists. Raises InputError, without `overwrite`, for cells that were made with other inputs,
@@ -169,8 +156,8 @@ def run_sweep(
         for name in cells:
             with folder_lock(out / name) if (out / name).is_dir() else nullcontext():
                 pass
-        make = partial(run_cell, list(script), out, frozenset(changed))
-        rows = finish_cells(out, cells, make, made, over=executor, note=_note)
+        make = partial(run_cell, list(script), frozenset(changed))
+        rows = compare(make, cells, out, made=made, over=executor, note=_note)
     failed = cells.keys() - {row["cell"] for row in rows}
     return sorted(rows, key=lambda row: row["valid_loss"]), [name for name in cells if name in failed]
 
@@ -201,7 +188,7 @@ def write_table(out: Path, rows: Sequence[Mapping[str, Any]], options: Sequence[
     table = markdown_table(rows, columns)
     write_text(out / "table.md", table + "\n")
     write_results(out / "results.json", {"command": shlex.join(["python", *sys.orig_argv[1:]])}, {"cells": rows})
-    lines = compare([out / row["cell"] for row in rows])[1]
+    lines = compared([out / row["cell"] for row in rows])[1]
     plot_lines(lines, out / "comparison.png", x_label="step (updates)", y_label="validation loss (nats)")
     return table
 
@@ -220,8 +207,8 @@ def main() -> None:
         usage="handloom sweep --out FOLDER --grid NAME=VALUE,... [--grid ...] -- SCRIPT [OPTION ...]",
     )
     parser.add_argument("--out", type=path, required=True, help="folder for the cells, table.md and comparison.png")
-    grid = "an option and its values, separated by commas; set.X means --set X; repeat --grid for more options"
-    parser.add_argument("--grid", action="append", required=True, metavar="NAME=VALUE,...", help=grid)
+    values = "an option and its values, separated by commas; set.X means --set X; repeat --grid for more options"
+    parser.add_argument("--grid", action="append", required=True, metavar="NAME=VALUE,...", help=values)
     single = "change one option at a time: one cell for each value, and one cell without a change; can be repeated"
     parser.add_argument("--change", action="append", default=[], metavar="NAME=VALUE,...", help=single)
     words = "make cells again that were made with other options, files or code; their runs are renamed to CELL.old-1"

@@ -7,7 +7,7 @@ from ..lazy import lazy_names
 if TYPE_CHECKING:
     from . import optim
     from .callbacks import Callback, EarlyStopping, History, ProgressBar
-    from .cells import markdown_table
+    from .cells import compare, grid, markdown_table
     from .data.batches import TokenBatches, join_neighbours
     from .data.captions import CAPTION_NAMES, caption_pairs, load_captions
     from .data.files import iter_lines
@@ -47,9 +47,9 @@ __all__ = [
     "Classification", "EarlyStopping", "ExponentialAverage", "HalfPrecision", "History", "LanguageModelling",
     "LossScaler", "MeanClassifier", "Optimizer", "Plateau", "ProgressBar", "RunFolder", "Score", "TokenBatches",
     "Trainer", "TrainingStopped", "Translation", "accuracy", "back_translate", "bleu", "build_corpus", "caption_pairs",
-    "checksum", "chrf", "class_scores", "clip_grad_norm", "confusion_matrix", "constant", "cosine", "data_names",
-    "denoising", "find_process_group", "iter_lines", "join_neighbours", "learn_tokens", "linear", "load_captions",
-    "load_news", "load_text_data", "load_translation_data", "macro_f1", "markdown_table", "mean_losses", "noam",
+    "checksum", "chrf", "class_scores", "clip_grad_norm", "compare", "confusion_matrix", "constant", "cosine",
+    "data_names", "denoising", "find_process_group", "grid", "iter_lines", "join_neighbours", "learn_tokens", "linear",
+    "load_captions", "load_news", "load_text_data", "load_translation_data", "macro_f1", "markdown_table", "mean_losses", "noam",
     "optim", "plot_attention", "plot_confusion", "plot_lines", "plot_losses", "plot_shares", "rouge", "round_trips",
     "rows_text", "samples_text", "tokenize", "translation_loss", "unlabelled_texts", "write_results",
 ]  # fmt: skip

@@ -1,13 +1,18 @@
 """Tables of runs. Each cell is a run, which is trained after the others; finished cells are kept."""
 
+import inspect
+import itertools
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..files import write_text
+from ..files import make_folder, write_text
 from ..kinds import checked
+from .callbacks import History
 from .distributed import ProcessGroup, find_process_group, run_of_group
 from .runs.folder import SAVES, RunFolder, jsonable, read_metrics
 from .runs.progress import TrainingStopped
@@ -18,8 +23,78 @@ Row = dict[str, Any]
 FINISHED = "cells.jsonl"
 
 
+@checked
+def grid(
+    values: Mapping[str, Sequence[Any]], changes: Mapping[str, Sequence[Any]] | None = None
+) -> dict[str, dict[str, Any]]:
+    """Return the options of each combination of `values`, by its name: {"lr": [1e-3, 1e-4], "seed": [0, 1]} gives four.
+
+    With `changes`, which have the same form, the cells are each combination without a change and with each single one.
+    """
+    bases = [dict(zip(values, combination, strict=True)) for combination in itertools.product(*values.values())]
+    single = [{}, *({name: value} for name, each in (changes or {}).items() for value in each)]
+    escapes = {ord(letter): f"%{ord(letter):02X}" for letter in "%/\\,"}  # each value has a folder of its own
+    cells = [base | change for base in bases for change in single]
+    return {",".join(f"{name}={str(value).translate(escapes)}" for name, value in cell.items()): cell for cell in cells}
+
+
+def _show(name: str, row: Row | None) -> None:
+    numbers = {} if row is None else {key: value for key, value in row.items() if isinstance(value, int | float)}
+    print(f"{name}: {', '.join(f'{key} {value:.4g}' for key, value in numbers.items()) or 'failed'}", flush=True)
+
+
+@checked
+def compare(
+    make: Callable[..., Any],
+    cells: Mapping[str, Mapping[str, Any]],
+    out: str | Path | None = None,
+    *,
+    made: Mapping[str, Any] | None = None,
+    over: Callable[..., Any] = map,
+    note: Callable[[str, Row | None], None] = _show,
+) -> list[Row]:
+    """Train a model for each cell of a table, and return a row of figures for each cell, in order.
+
+    Args:
+        make: function of a cell's options, as keywords, that trains a model and returns its figures: a dict, a History,
+            or a fitted estimator. None leaves the cell out. If the function has the parameters `out` or `resume`, they
+            are the folder of the cell, and whether it has a save from which the training can be resumed.
+        cells: the options of each cell, by its name; `grid` returns all combinations.
+        out: a folder whose cells.jsonl keeps the rows: a second call makes only the cells that are missing, or whose
+            options, function or version of handloom have changed.
+        made: for each cell, JSON values on which its row depends, instead of these.
+        over: a function like `map`, which may call `make` in other processes.
+        note: called with each cell's name and row when it is finished; prints the row by default.
+
+    Each row also has "cell" and "seconds". Raises TypeError if `make` returns something else.
+    """
+    if made is None:
+        code = [code_digest()]
+        with suppress(OSError, TypeError):
+            code.append(inspect.getsource(make))
+        made = {name: {"options": repr(dict(options)), "code": code} for name, options in cells.items()}
+    folder = None if out is None else make_folder(out)
+    return finish_cells(folder, cells, partial(_make_cell, make, folder), made, over=over, note=note)
+
+
+def _make_cell(make: Callable[..., Any], folder: Path | None, name: str, options: Mapping[str, Any]) -> Row | None:
+    own = None if folder is None else folder / name
+    places = {"out": own, "resume": own is not None and bool(SavedStates(own / SAVES).steps())}
+    wanted = {key: value for key, value in places.items() if key in inspect.signature(make).parameters}
+    start = time.perf_counter()
+    found = make(**wanted, **options)
+    history = getattr(found, "history", found)
+    if isinstance(history, History):
+        losses = [row["loss"] for row in history.rows if row.get("loss") is not None]
+        found = {"loss": losses[-1] if losses else None, "best": history.best, "best_step": history.best_step}
+    if not isinstance(found, Mapping | None):
+        kind = type(found).__name__
+        raise TypeError(f"compare: make returned {kind}, but it must return a dict, a History or a fitted estimator")
+    return None if found is None else {**found, "seconds": round(time.perf_counter() - start, 1)}
+
+
 def finish_cells(
-    folder: Path,
+    folder: Path | None,
     cells: Mapping[str, Any],
     make: Callable[[str, Any], Row | None],
     made: Mapping[str, Any],
@@ -32,7 +107,7 @@ def finish_cells(
 
     Args:
         folder: its `cells.jsonl` receives a row for each cell as soon as it is finished, so a second call makes only
-            the missing cells.
+            the missing cells. None: nothing is kept.
         cells: the options of each cell, by its name.
         make: function of name and options that returns the cell's row as JSON values, or None if it failed.
         made: for each cell, JSON values that describe everything on which its row depends. A cell whose row was made
@@ -45,12 +120,12 @@ def finish_cells(
     """
     group = group or ProcessGroup()
     made = json.loads(json.dumps(made))
-    rows = group.from_first(lambda: cell_rows(folder))
+    rows: dict[str, Row] = group.from_first(lambda: {} if folder is None else cell_rows(folder))
     known = {name for name, row in rows.items() if "begun" not in row and row.get("made") == made.get(name, "")}
     waiting = [name for name in cells if name not in known]
 
     def write() -> None:
-        if group.first and waiting:
+        if group.first and waiting and folder is not None:
             write_text(folder / FINISHED, "".join(json.dumps(row) + "\n" for row in rows.values()))
 
     for name in cells:

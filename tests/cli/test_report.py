@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from handloom.cli.report import compare, summary
+from handloom.cli.report import compared, summary
 from handloom.errors import InputError
 from handloom.train.runs.checkpoints import save_checkpoint
 from handloom.train.runs.folder import RunFolder
@@ -37,7 +37,7 @@ def test_averaged_weights_and_runs_of_different_scripts(tmp_path) -> None:
         with RunFolder.create(tmp_path / name, {"options": {"preset": "smoke", **options}}) as run:
             run.log({"step": 10, "valid_loss": 2.0})
             run.log({"step": 10, "valid_loss": 1.5, "averaged": 3})
-    table, lines = compare([tmp_path / "a", tmp_path / "b"])
+    table, lines = compared([tmp_path / "a", tmp_path / "b"])
     assert table.splitlines()[0].split(" | ")[:3] == ["| run", "seed", "updates"]
     assert "1.5000" in table
     assert lines["a"] == ([10], [2.0])
@@ -62,7 +62,7 @@ def test_runs_of_different_data_or_code_say_so(tmp_path) -> None:
         config = {"options": {"steps": steps}, "data_sha256": data, "code": "c" * 64}
         with RunFolder.create(tmp_path / name, config) as run:
             run.log({"step": steps, "valid_loss": 2.0})
-    header, _, row, _ = compare([tmp_path / "a", tmp_path / "b"])[0].splitlines()
+    header, _, row, _ = compared([tmp_path / "a", tmp_path / "b"])[0].splitlines()
     assert header.split(" | ")[1:4] == ["data_sha256", "steps", "updates"]
     assert "11111111" in row
 
@@ -70,11 +70,11 @@ def test_runs_of_different_data_or_code_say_so(tmp_path) -> None:
 def test_runs_of_one_name_and_runs_without_rows(tmp_path, capsys) -> None:
     make_run(tmp_path / "x/run", 0, [3.0])
     make_run(tmp_path / "y/run", 0, [2.0])
-    table, lines = compare([tmp_path / "x/run", tmp_path / "y/run"])
+    table, lines = compared([tmp_path / "x/run", tmp_path / "y/run"])
     assert set(lines) == {str(tmp_path / "x/run"), str(tmp_path / "y/run")}
     assert "seed" not in table, "only options that differ have a column"
     RunFolder.create(tmp_path / "z", {})
     with pytest.raises(InputError, match="No run has logged anything yet"):
-        compare([tmp_path / "z"])
-    assert set(compare([tmp_path / "x/run", tmp_path / "z"])[1]) == {"run"}
+        compared([tmp_path / "z"])
+    assert set(compared([tmp_path / "x/run", tmp_path / "z"])[1]) == {"run"}
     assert f"note: {tmp_path / 'z'} has logged nothing yet" in capsys.readouterr().err

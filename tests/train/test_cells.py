@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from handloom import nn, train
 from handloom.train import cells
-from handloom.train.cells import markdown_table, run_cells
+from handloom.train.cells import compare, grid, markdown_table, run_cells
 from handloom.train.runs.folder import RunFolder, read_metrics
 from handloom.train.runs.progress import TrainingStopped
 from handloom.train.runs.saves import SavedStates
@@ -102,3 +103,37 @@ def test_a_column_without_values_is_left_out_and_a_narrow_one_is_still_one() -> 
     """In Markdown a column needs at least one dash."""
     lines = markdown_table([{"a": 1}, {"a": 2, "b": None}], {"a": "a:d", "b": "b:d"}).splitlines()
     assert lines[:2] == ["|  a |", "| -: |"]
+
+
+def test_a_grid_has_all_combinations_and_a_change_is_made_alone() -> None:
+    cells = grid({"lr": [0.1, 0.2], "seed": [0]}, {"bias": [False], "name": ["a/b"]})
+    assert list(cells) == [
+        "lr=0.1,seed=0", "lr=0.1,seed=0,bias=False", "lr=0.1,seed=0,name=a%2Fb",
+        "lr=0.2,seed=0", "lr=0.2,seed=0,bias=False", "lr=0.2,seed=0,name=a%2Fb",
+    ]  # fmt: skip
+    assert cells["lr=0.2,seed=0,bias=False"] == {"lr": 0.2, "seed": 0, "bias": False}
+
+
+def test_trainings_are_compared_and_only_missing_ones_are_made(tmp_path, capsys) -> None:
+    made, batches = [], [np.ones((4, 2), np.float32)]
+
+    def fit(lr: float, out=None, resume=True) -> train.History:
+        made.append((lr, out and out.name, resume))
+        model = nn.Linear(2, 1)
+        trainer = train.Trainer(model, lambda model, x: (model(x) ** 2).mean(), train.SGD(model.parameters(), lr))
+        return trainer.fit(batches, steps=3, validation=batches)
+
+    cells = grid({"lr": [0.1, 0.0]})
+    rows = compare(fit, cells, tmp_path / "table")
+    assert [row["cell"] for row in rows] == ["lr=0.1", "lr=0.0"]
+    assert rows[0]["best"] < rows[0]["loss"]
+    assert all(row["seconds"] >= 0 for row in rows)
+    assert compare(fit, {**cells, "high": {"lr": 0.5}}, tmp_path / "table")[:2] == rows
+    assert made == [(0.1, "lr=0.1", False), (0.0, "lr=0.0", False), (0.5, "high", False)]
+    compare(fit, {"high": {"lr": 0.25}}, tmp_path / "table")
+    assert made[3:] == [(0.25, "high", False)], "other options"
+    assert compare(lambda x: {"square": x * x}, {"a": {"x": 3}, "b": {"x": 4}})[1]["square"] == 16
+    assert "a: square 9" in capsys.readouterr().out
+    assert compare(lambda: None, {"a": {}}) == []
+    with pytest.raises(TypeError, match="make returned int, but it must return a dict, a History or a fitted"):
+        compare(lambda: 3, {"a": {}})
