@@ -92,8 +92,9 @@ def path(text: str) -> Path:
 _OPTIONS: tuple[tuple[str, Any], ...] = (
     (r"\bresume=True, out=('[^']*'|\"[^\"]*\")", lambda found: f"--resume {shlex.quote(found[1][1:-1])}"),
     (r"\bload\('([\w-]+)'\)", r"--init \1"),
+    (r"\bor rename the old run\b", "or use --overwrite to rename the old run"),
     (r"\bcopy=True", "--set copy=true"),
-    (r"\b(resume|overwrite|graphs)=True", r"--\1"),
+    (r"\b(resume|graphs)=True", r"--\1"),
     (r"\bsource=(\w+), target=", r"--from \1 --to "),
     (r"\bstop_at=", "--stop-at "),
     (r"\b(steps|lr|device)=", r"--\1 "),

@@ -197,6 +197,12 @@ class Module:
         """Set evaluation mode (dropout off) for this module and all below it."""
         return self.train(False)
 
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Train all parameters of this module, or keep them fixed; return this module."""
+        for parameter in self.parameters():
+            parameter.requires_grad = requires_grad
+        return self
+
     def zero_grad(self) -> None:
         """Drop all gradients."""
         for parameter in self.parameters():

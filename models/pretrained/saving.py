@@ -9,6 +9,7 @@ import numpy as np
 from ...errors import InputError
 from ...files import make_folder, write_json
 from ...kinds import checked
+from ...nn import Module
 from ...tensor_files import write_tensors
 from ...tokenizer import Tokenizer
 from ..classifier import TransformerClassifier
@@ -25,7 +26,7 @@ from .tokenizers import role_names, save_tokenizer
 
 @checked
 def save(
-    model: Any,
+    model: Module,
     tokenizer: Tokenizer | None,
     folder: str | Path,
     *,

@@ -228,7 +228,7 @@ def test_a_run_that_goes_on_with_other_libraries_says_so() -> None:
     ("python", "command"),
     [
         ("Continue with resume=True, out='my runs/a'", "Continue with --resume 'my runs/a'"),
-        ("use overwrite=True, or add copy=True", "use --overwrite, or add --set copy=true"),
+        ("or rename the old run, or add copy=True", "or use --overwrite to rename the old run, or add --set copy=true"),
         ("give at least steps=30; stop_at=7: the run", "give at least --steps 30; --stop-at 7: the run"),
         ("start from load('everyday-de-en')", "start from --init everyday-de-en"),
         ("languages: source=de, target=es.", "languages: --from de --to es."),

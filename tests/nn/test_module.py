@@ -320,6 +320,13 @@ def test_load_state_dict_ignores_names_only_if_it_is_not_strict() -> None:
         model.load_state_dict({"weight": np.ones(3)}, strict=False)
 
 
+def test_a_module_is_fixed_and_trained_again() -> None:
+    model = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 1))
+    assert model[0].requires_grad_(False) is model[0]
+    assert [p.requires_grad for p in model.parameters()] == [False, False, True, True]
+    assert model.requires_grad_().parameter_count() == 11
+
+
 def test_forward_hooks_see_and_replace_outputs_until_they_are_removed() -> None:
     model = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
     x, seen = Tensor(np.ones((1, 3), np.float32)), []

@@ -91,6 +91,16 @@ class Readable:
         return iter(batches())
 
 
+class Items:
+    """A data set as PyTorch's: without an iterator, and without an end of its own."""
+
+    def __len__(self) -> int:
+        return 5
+
+    def __getitem__(self, index: int) -> Any:
+        return batches()[index % 5]
+
+
 class Epochs:
     def __len__(self) -> int:
         return 5
@@ -107,8 +117,10 @@ def test_batches_are_a_list_an_iterable_a_function_of_the_epoch_or_an_object_wit
         lambda epoch: batches(),
         lambda epoch: iter(batches()),
         Epochs(),
+        Items(),
     ]
     found = [trainer().fit(source, steps=12, validation=valid).rows for source in sources for valid in (batches(9),)]
+    assert trainer().fit(batches(), steps=12, validation=Items()).rows[-1]["valid_loss"] > 0
     assert all(rows == found[0] for rows in found)
     seen: list[int] = []
     trainer(average=1).fit(lambda epoch: seen.append(epoch) or batches(epoch), epochs=3)

@@ -108,7 +108,7 @@ def split_by_sentence(
     if len(counts) < 3:
         raise InputError(
             f"The data hold only {len(counts)} different sentence{'' if len(counts) == 1 else 's'}, too few to set "
-            "some aside for validation and test. Give more sentence pairs."
+            "some aside for validation and test. Give more of them."
         )
     wanted = max(1, min(HELD_OUT_MOST, round(HELD_OUT_FRACTION * len(items))))
     sizes = {"test": 0, "valid": 0}

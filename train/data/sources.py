@@ -52,6 +52,13 @@ class IterableBatches:
         return islice(self._source(epoch), start, None, every)
 
 
+def _read(source: Any) -> Any:
+    """Return an object with `__len__` and `__getitem__` alone, as PyTorch's data sets, as a function of the epoch."""
+    if hasattr(source, "__iter__") or isinstance(source, type) or not hasattr(source, "__getitem__"):
+        return source
+    return lambda epoch: (source[index] for index in range(len(source)))
+
+
 def checksum(batches: Any) -> str:
     """Return a checksum of the arrays, texts and numbers in lists, tuples and dicts."""
     total = hashlib.sha256()
@@ -76,11 +83,13 @@ def as_batches(source: BatchSource) -> Batches:
     """Return the training batches as `Batches`.
 
     Args:
-        source: an iterable that gives the batches of an epoch each time, such as a list; or a function of the number of
-            the epoch, from 0, that returns its batches in an order which depends on the number alone; or `Batches`.
+        source: an iterable that gives the batches of an epoch each time, such as a list, or an object with `__len__`
+            and `__getitem__`; or a function of the number of the epoch, from 0, that returns its batches in an order
+            which depends on the number alone; or `Batches`.
 
     Raises TypeError for another kind, such as a generator, which can be read only once; InputError without batches.
     """
+    source = _read(source)
     if hasattr(source, "epoch") and hasattr(source, "__len__") and not isinstance(source, type):
         found: Any = source
     else:
@@ -103,6 +112,7 @@ def listed(batches: Any) -> list[Any]:
     Raises TypeError for another kind, and InputError without batches.
     """
     found = batches.epoch(0) if hasattr(batches, "epoch") else batches
+    found = found if (read := _read(found)) is found else read(0)
     if not hasattr(found, "__iter__") or isinstance(found, str | bytes | Mapping | Tensor):
         cure = "; call the function: batches(0)" if callable(found) else ""
         raise TypeError(f"validation batches are a list or another iterable, not a {type(batches).__name__}{cure}")

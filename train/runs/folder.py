@@ -72,7 +72,7 @@ class RunFolder:
             if _is_run(path):
                 raise InputError(
                     f"The run {path} exists already; nothing was overwritten. Continue it with resume=True, choose "
-                    "another folder, or use overwrite=True to rename the old run."
+                    "another folder, or rename the old run."
                 )
             raise InputError(
                 f"The folder {path} is not empty and is not the folder of a handloom run, so nothing is written there. "

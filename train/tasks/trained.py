@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from ...errors import InputError, short
 from ...files import read_json
-from ...kinds import checked
+from ...kinds import argument, checked
 from ...models.own_layers import saved_note
 from ...models.shipped import model_path
 from ...nn import Dropout, Module, MultiHeadAttention
@@ -186,6 +186,7 @@ class TrainedModel(ABC):
 
         Raises InputError for data or options that can't be used, and the errors of `Trainer.fit`.
         """
+        argument(f"{type(self).__name__}.fit: teacher", teacher, TrainedModel | None)
         run = {"seed": seed, "device": device, "resume": resume, "teacher": teacher, "stop_at": stop_at, "say": say}
         return self.task.fit(self, data, valid, out, settings | ({} if steps is None else {"steps": steps}), **run)
 

@@ -82,7 +82,7 @@ class TestExistingFolder:
         with RunFolder.create(tmp_path / "a", CONFIG) as run:
             run.log({"step": 1})
         before = tree(tmp_path)
-        with pytest.raises(InputError, match=r"exists already; nothing was overwritten.*resume=True.*overwrite=True"):
+        with pytest.raises(InputError, match=r"exists already; nothing was over.*resume=True.*rename the old run"):
             RunFolder.create(tmp_path / "a", {"other": True})
         assert tree(tmp_path) == before
 
