@@ -51,7 +51,8 @@ __all__ = [
     "data_names", "denoising", "find_process_group", "grid", "iter_lines", "join_neighbours", "learn_tokens", "linear",
     "load_captions", "load_news", "load_text_data", "load_translation_data", "macro_f1", "markdown_table",
     "mean_losses", "noam", "optim", "plot_attention", "plot_confusion", "plot_lines", "plot_losses", "plot_shares",
-    "rouge", "round_trips", "rows_text", "samples_text", "tokenize", "translation_loss", "unlabelled_texts", "write_results",
+    "rouge", "round_trips", "rows_text", "samples_text", "tokenize", "translation_loss", "unlabelled_texts",
+    "write_results",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)
