@@ -73,7 +73,9 @@ def _checked(function: F, hints: Mapping[str, Any], explains: bool, always: bool
     parameters = inspect.signature(function).parameters
     usual_kind = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     kinds = {key: _parts(hints[key]) for key, p in parameters.items() if p.kind in usual_kind and key in hints}
-    kinds = {key: parts for key, parts in kinds.items() if parts and all(map(_is_known, parts))}
+    # Ops check numbers, flags and names only: what they do with arrays and lists tells more, and costs nothing here.
+    is_checked = _is_known if always or not explains else lambda kind: kind in _QUICK or kind in CONVERT
+    kinds = {key: parts for key, parts in kinds.items() if parts and all(map(is_checked, parts))}
     if not kinds and not always:
         return function
     quick: dict[str, Any] = {key: {t for kind in parts for t in _quick(kind)} for key, parts in kinds.items()}
@@ -201,6 +203,8 @@ def _is_known(kind: Any) -> bool:
 
 def _quick(kind: Any) -> tuple[type, ...]:
     """Return the types whose values the annotation allows without a further look."""
+    if get_origin(kind) in _LISTS and not _item_kinds(kind):
+        return (list, tuple)
     return _QUICK.get(kind) or ((kind,) if isinstance(kind, type) else ())
 
 

@@ -44,7 +44,11 @@ def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     return Concatenate(axis)(*_listed("concatenate", tensors))
 
 
-def _listed(name: str, tensors: Sequence[Any]) -> Sequence[Any]:
+def _listed(name: str, tensors: Any) -> Any:
+    if type(tensors) in (list, tuple) and tensors:
+        return tensors
+    if isinstance(tensors, str | bytes) or not hasattr(tensors, "__len__") or getattr(tensors, "shape", None) == ():
+        raise TypeError(f"{name}: a list of tensors is needed, not {tensors!r:.60}")
     if len(tensors) == 0:
         raise ValueError(f"{name}: the list of tensors is empty")
     return tensors
