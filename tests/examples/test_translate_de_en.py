@@ -67,7 +67,7 @@ def test_other_languages_and_a_number_of_steps_that_fits_the_data(trained: Path)
     options += ["--set=tokens_per_batch=9000", "--set=test_size=2", "--beam=1", "--set=validate_every=60"]
     run(*options, "--stop-at", 3, folder=trained)
     said = run("--resume", "es", folder=trained)
-    assert "30 steps instead of 4,000: 30 epochs of these data; --steps sets another number" in said
+    assert "30 steps instead of 4,000: 30 epochs of these data; --steps N sets another number" in said
     assert "es.tsv, es-en: 108 training" in said
     assert "note:" not in said, "the advice is for the beginning"
 
