@@ -69,6 +69,15 @@ def test_what_a_notebook_shows_is_short_and_has_no_address() -> None:
     assert len(repr(rules)) < 120
 
 
+def test_a_data_set_may_be_a_path(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("A dog sees a cat. " * 40)
+    assert train.load_text_data(tmp_path / "text.txt").train.startswith("A dog")
+    with pytest.raises(handloom.InputError, match="is neither a known"):
+        train.load_news(tmp_path / "nothing", descriptions=False)
+    with pytest.raises(handloom.InputError, match="is neither a known"):
+        train.load_captions(tmp_path / "nothing")
+
+
 #: Values of which at least all but one are wrong for an argument.
 KINDS = {
     "None": None, "a text": "abc", "a number": 3, "no items": [], "NaN": float("nan"), "a list": [1, 2],
