@@ -7,7 +7,6 @@ dtype.
 """
 
 from collections.abc import Iterator, Sequence
-from copy import copy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -259,7 +258,8 @@ class Function:
             self._refuse_if_changed()
         inputs, call = self.inputs, self
         if as_tensors or wanted is not None:
-            call = copy(self)  # other passes, also in other threads, may be using the call itself
+            call = _new(type(self))  # other passes, also in other threads, may be using the call itself
+            vars(call).update(vars(self))
             call._original, call._wanted = self if as_tensors else None, wanted
         if self._half:
             gradients = list(map(widened, gradients))

@@ -14,7 +14,7 @@ from .erf import erf_array
 from .exponential import sigmoid_array
 from .reduction import floating
 from .registry import declare
-from .selection import selected
+from .selection import chosen, selected
 
 relu = elementwise(
     "ReLU", "y", lambda g, y, xp: selected(g, ~(array_of(y) <= 0)),
@@ -29,11 +29,11 @@ class LeakyReLU(Function):
 
     def forward(self, x):
         self.save(x)
-        return array_module(x).where(x > 0, x, x * self.negative_slope)
+        return chosen(x > 0, x, x * self.negative_slope)
 
     def backward(self, g):
         (x,) = self.saved
-        return array_module(g).where(x > 0, g, g * self.negative_slope)
+        return chosen(x > 0, g, g * self.negative_slope)
 
 
 @declare(lambda x, negative_slope=0.01: np.where(x > 0, x, negative_slope * x))
@@ -51,13 +51,13 @@ class ELU(Function):
     def forward(self, x):
         self.save(x)
         xp = array_module(x)
-        return xp.where(x > 0, xp.maximum(x, 0) * self.scale, xp.expm1(xp.minimum(x, 0)) * (self.alpha * self.scale))
+        return chosen(x > 0, xp.maximum(x, 0) * self.scale, xp.expm1(xp.minimum(x, 0)) * (self.alpha * self.scale))
 
     def backward(self, g):
         (x,) = self.saved
         xp = array_module(g)
         slope = xp.exp(xp.minimum(x, 0)) * (self.alpha * self.scale)
-        return g * xp.where(x > 0, self.scale, slope)
+        return g * chosen(x > 0, self.scale, slope)
 
 
 @declare(lambda x, alpha=1.0: np.where(x > 0, x, alpha * (np.exp(x) - 1)))

@@ -100,7 +100,7 @@ class Power(Function):
 
     def forward(self, x, y):
         self.save(x, y)
-        return x**y
+        return raised(x, y)
 
     def backward(self, g):
         x, y = self.saved
@@ -116,10 +116,18 @@ class Power(Function):
         return gradient_x, gradient_y
 
 
+def raised(x: Any, y: Any) -> Any:
+    """Return x**y. NumPy computes a third or fourth power as any power, which takes thirty times as long."""
+    if type(y) in (int, float) and y in (3, 4) and isinstance(x, np.ndarray) and x.dtype.kind == "f":
+        square = x * x
+        return square * x if y == 3 else square * square
+    return x**y
+
+
 def _power_slope(x: Any, y: Any, xp: Any) -> Any:
     """Compute y x**(y-1). The result is 0 where y = 0, even if x = 0 and x**(y-1) is infinite."""
     if isinstance(y, int | float):
-        return y * x ** (y - 1) if y else xp.zeros_like(x)
+        return y * (x if y == 2 else raised(x, y - 1)) if y else xp.zeros_like(x)
     constant = array_of(y) == 0
     return xp.where(constant, 0.0, y * x ** xp.where(constant, 1.0, y - 1).astype(x.dtype))
 

@@ -15,6 +15,7 @@ from numpy.polynomial import chebyshev
 from ..backend import Array, array_module
 from .elementwise import elementwise
 from .reduction import floating
+from .selection import chosen
 
 _SPLIT, _END, _CENTRE = 1.0, 6.0, 3.0  # erf(6) is 1 in float64
 _FLAT = 30.0  # exp(-x^2) is 0 beyond
@@ -64,7 +65,7 @@ def erf_array(x: Array) -> Array:
     inner = near * _polynomial(series, near * near)
     far = xp.clip(size, _SPLIT, _END)
     outer = 1 - xp.exp(-far * far) * _polynomial(tail, _fold(far) * scale + shift)
-    return xp.copysign(xp.where(size < _SPLIT, inner, outer), x)
+    return xp.copysign(chosen(size < _SPLIT, inner, outer), x)
 
 
 def _erf_gradient(g: Any, x: Any, xp: Any) -> Any:

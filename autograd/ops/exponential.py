@@ -41,8 +41,7 @@ def sigmoid_array(x: Any) -> Any:
     if isinstance(x, Tensor):
         return xp.sigmoid(x)
     x = floating(x)
-    e = xp.exp(-xp.abs(x))
-    return xp.where(x >= 0, 1, e) / (1 + e)
+    return xp.exp(xp.minimum(x, 0)) / (1 + xp.exp(-xp.abs(x)))
 
 
 class LogAddExp(Function):

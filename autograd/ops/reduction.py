@@ -27,6 +27,8 @@ def axis_of(x: Any, axis: Axis) -> Axis:
 
 def spread(g: Any, axis: Axis, shape: tuple[int, ...]) -> Any:
     """Return a reduction's result or gradient with the reduced axes as axes of size 1, which broadcasts to `shape`."""
+    if axis is None:
+        return g
     axes = normalized_axes(axis, len(shape))
     return g.reshape(tuple(1 if a in axes else size for a, size in enumerate(shape)))
 
