@@ -7,6 +7,7 @@ which allows vector instructions. Their results differ from NumPy's in the last 
 as NumPy.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -70,6 +71,22 @@ def exponential(x):
 
 
 _ROWS = 16  # rows that are added one after another: the rounding error grows with their number
+
+
+@fused
+def erf(x, out, series, tail, scale, shift, start, stop):
+    """Compute the error function of elements of a flat array by the series of `ops/erf.py`, which are tuples."""
+    for i in range(start, stop):
+        size = abs(x[i])
+        near, far = (size, _ONE) if size < _ONE else (_ONE, _F(6) if size > _F(6) else size)  # NaN is far
+        square, w = near * near, (far - _F(3)) / (far + _F(3)) * scale + shift
+        inner, outer = series[0], tail[0]
+        for k in range(1, len(series)):
+            inner = inner * square + series[k]
+        for k in range(1, len(tail)):
+            outer = outer * w + tail[k]
+        y = inner * near if size < _ONE else _ONE - exponential(-far * far) * outer
+        out[i] = math.copysign(y, x[i])
 
 
 # -- layer norm --------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 
 from ..backend import Array, array_module
+from ..quick import replaceable
 from .elementwise import elementwise
 from .reduction import floating
 from .selection import chosen
@@ -26,7 +27,7 @@ def _fold(x: Any) -> Any:
 
 
 @cache
-def _coefficients(double: bool) -> tuple[list[float], list[float], float, float]:
+def coefficients(double: bool) -> tuple[list[float], list[float], float, float]:
     """Return the series in x^2 and in w, highest power first, and the scale and shift that map t to w in [-1, 1]."""
     terms, degree = (18, 18) if double else (9, 8)
     series = [2 / math.sqrt(math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(terms)]
@@ -53,13 +54,14 @@ def _polynomial(coefficients: list[float], x: Array) -> Array:
     return out
 
 
+@replaceable
 def erf_array(x: Array) -> Array:
     """Compute the error function of a floating-point array. float16 is computed in float32."""
     xp = array_module(x)
     x = xp.asarray(x)
     if x.dtype == np.float16:
         return erf_array(x.astype(np.float32)).astype(np.float16)
-    series, tail, scale, shift = _coefficients(x.dtype.itemsize >= 8)
+    series, tail, scale, shift = coefficients(x.dtype.itemsize >= 8)
     size = xp.abs(x)
     near = xp.minimum(size, _SPLIT)
     inner = near * _polynomial(series, near * near)

@@ -28,7 +28,7 @@ MUTANTS = (
     M("arithmetic", "divide", "ops.elementwise:Divide.backward", "-(g * (x / y))", "(g * (x / y))"),
     M("arithmetic", "divide", "ops.elementwise:Divide.backward", "-(g * (x / y)) / y", "-(g * x) / y"),
     M("arithmetic", "reciprocal", "ops.elementwise:reciprocal.gradient", "-g * y * y", "-g * y"),
-    M("arithmetic", "power", "ops.elementwise:_power_slope", "return y * x ** (y - 1) if", "return x ** (y - 1) if"),
+    M("arithmetic", "power", "ops.elementwise:_power_slope", "return y * (x if", "return (x if"),
     M("arithmetic", "power", "ops.elementwise:_power_slope", "xp.where(constant, 1.0, y - 1)", "xp.where(constant, 1.0, y)"),
     M("arithmetic", "power", "ops.elementwise:Power.backward", "x**y * logarithm", "x * logarithm"),
     M("arithmetic", "square", "ops.elementwise:square.gradient", "2 * (g * x)", "g * x"),
@@ -53,7 +53,7 @@ MUTANTS = (
     M("functions", "arctan2", "ops.trigonometric:ArcTan2.backward", "-g * (y", "g * (y"),
     M("functions", "hypot", "ops.trigonometric:Hypot.backward", "g * (y / out)", "g * (x / out)"),
     # The gradient goes to the wrong one of several inputs.
-    M("choice", "where", "ops.selection:Where.backward", "xp.where(condition, 0.0, g)", "xp.where(condition, g, 0.0)"),
+    M("choice", "where", "ops.selection:Where.backward", "selected(g, ~mask)", "selected(g, mask)"),
     M("choice", "maximum", "ops.selection:Extreme.backward", "first < second", "first > second"),
     M("choice", "minimum", "ops.selection:Extreme.backward", "else (y, x)", "else (x, y)"),
     M("choice", "clip", "ops.selection:Clip.backward", "selected(g, below)", "selected(g, above)"),
@@ -105,7 +105,7 @@ MUTANTS = (
     M("indexing", rows.test_what_backward_leaves, "row_gradient:RowGradient.plus", "return sum_rows(*both, self.shape)", "return other"),
     M("indexing", numerics.test_a_padding_row_of_an_embedding_gets_no_gradient_of_any_order, "ops.embedding:Embedding.backward", "g, g.dtype.type(0))", "g, g)"),
     # Matrices: transposition, operands, un-broadcasting, the sum over rows.
-    M("products", "matmul", "ops.linalg:MatMul.backward", "product(g, y.swapaxes(-1, -2))", "product(g, y.swapaxes(-1, -2)) * 2"),
+    M("products", "matmul", "ops.linalg:MatMul.backward", "product(g, transposed(y))", "product(g, transposed(y)) * 2"),
     M("products", "matmul", "ops.linalg:MatMul.backward", "product(rows_of(x).T, rows)", "product(rows_of(x).T, rows) / max(rows.shape[0], 1)"),
     M("products", "linear_activation", "fast.linear:LinearReLUOnCPU.mask_gradient", "d *= d.dtype.type(self.scale)", "pass"),
     M("losses", "linear_cross_entropy", "fast.linear_cross_entropy:LinearCrossEntropyOnCPU.softmax", "k = a + total_each", "k = a"),
@@ -210,6 +210,6 @@ OF_FORMS = (
 CONTROLS = (
     M("control", "multiply", "ops.elementwise:Multiply.backward", "g * y if", "y * g if"),
     M("control", "softmax", "ops.softmax:Softmax.backward", "p * (g - summed(g * p, self.axis, keepdims=True))", "p * g - p * summed(p * g, self.axis, keepdims=True)"),
-    M("control", "matmul", "ops.linalg:MatMul.backward", "product(g, y.swapaxes(-1, -2))", "product(y, g.swapaxes(-1, -2)).swapaxes(-1, -2)"),
+    M("control", "matmul", "ops.linalg:MatMul.backward", "product(g, transposed(y))", "transposed(product(y, transposed(g)))"),
     M("control", "tanh", "ops.trigonometric:tanh.gradient", "g * (1 - y * y)", "g * (1 - y) * (1 + y)"),
 )

@@ -12,6 +12,7 @@ import pytest
 from handloom.autograd import Generator, Tensor, explain, ops
 from handloom.autograd.catalogue import CATALOGUE
 from handloom.autograd.fast import compiled, parallel
+from handloom.autograd.ops.erf import erf_array
 from tests.support.implementations import compare_forms, names_with, samples_of
 
 needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="needs Numba: pip install numba")
@@ -77,6 +78,15 @@ def test_the_exponential_and_its_edges() -> None:
     assert exponential(np.float32(0)) == 1
     assert exponential(np.float32(-88)) == exponential(np.float32(-np.inf)) == 0
     assert np.isnan(exponential(np.float32(np.nan)))
+
+
+@needs_numba
+def test_the_error_function_and_its_edges(for_small_arrays_too: None) -> None:
+    edges = np.array([np.nan, np.inf, -np.inf, -0.0, 1e-40, -1, 1, 6, 7e30], np.float32)
+    x = np.concatenate([edges, np.linspace(-7, 7, 2003, dtype=np.float32)])
+    found, plain = (form(np.stack([x, x], 1)[:, 1]) for form in (erf_array, erf_array.__wrapped__))
+    np.testing.assert_allclose(found, plain, rtol=5e-7)
+    assert (np.signbit(found) == np.signbit(plain)).all()
 
 
 @needs_numba

@@ -189,3 +189,35 @@ def test_rows_without_features_are_normalised_in_silence() -> None:
     empty, nothing = Tensor(np.zeros((3, 0)), requires_grad=True), np.zeros(0)
     for out in (ops.layer_norm(empty, nothing, nothing), ops.rms_norm(empty, nothing)):
         assert grad(out, empty, np.zeros((3, 0))).shape == (3, 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_where_of_many_elements_gives_the_bits_of_numpys(dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 100, 120)).astype(dtype)
+    x[:2], y[1:3] = [[np.nan], [np.inf]], -0.0
+    mask = rng.random((100, 120)) < 0.5
+    for a, b, condition in (
+        (x, y, mask),
+        (x, 0.5, mask),
+        (-np.inf, y, mask),
+        (x[0], y.T[:100, :1], mask),
+        (x, y, mask[0]),
+    ):
+        expected = np.where(condition, a, b)
+        assert ops.where(condition, a, b).data.tobytes() == expected.tobytes()
+        assert expected.dtype == dtype
+    leaf, other = Tensor(x, requires_grad=True), Tensor(y[0], requires_grad=True)
+    g = rng.normal(size=x.shape).astype(dtype)
+    ops.where(rng.integers(0, 3, x.shape) * mask, leaf, other).backward(g)  # a number is true unless it is 0
+    assert ops.where([1, 0], 1.0, [2.0, 3.0]).data.tolist() == [1, 3]
+    assert leaf.grad is not None
+    assert other.grad is not None
+    np.testing.assert_allclose(leaf.grad.sum(0) + other.grad, g.sum(0), rtol=1e-3 if dtype == np.float32 else 1e-9)
+
+
+def test_third_and_fourth_powers_are_within_an_ulp() -> None:
+    x = np.random.default_rng(0).normal(size=1000).astype(np.float32)
+    for power in (3, 4, 3.0):
+        np.testing.assert_array_max_ulp(ops.power(x, power).data, (x.astype(float) ** power).astype(np.float32), 2)
+    assert ops.power(np.array([2, -3]), 3).data.tolist() == [8, -27]
