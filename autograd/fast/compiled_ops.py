@@ -106,17 +106,20 @@ def columns(x: Any) -> Any:
     return None if x is None else x.reshape(*x.shape[:2], x.shape[2] * x.shape[3])
 
 
+_erf_by_numpy: Any = erf_array.now  # type: ignore[attr-defined]
+
+
 @replaces(erf_array)
 def erf_by_loop(x: Any) -> Any:
     """Compute the error function. By NumPy's calls, which read and write large arrays fifty times, it takes twenty
     times as long.
     """
     if not isinstance(x, np.ndarray) or unsupported_reason([x], {}):
-        return erf_array.__wrapped__(x)
+        return _erf_by_numpy(x)
     out, (series, tail, *line) = np.empty(x.shape, np.float32), coefficients(False)
-    series, tail, (scale, shift) = (tuple(map(np.float32, part)) for part in (series, tail, line))
-    arguments = np.ascontiguousarray(x).reshape(-1), out.reshape(-1), series, tail, scale, shift
-    parallel_for(np, x.size, partial(loops().erf, *arguments), cost=0.7)
+    constants = tuple(map(np.float32, series)), tuple(map(np.float32, tail)), *map(np.float32, line)
+    flat = np.ascontiguousarray(x).reshape(-1), out.reshape(-1)
+    parallel_for(np, x.size, partial(loops().erf, *flat, *constants), cost=0.7)
     return out
 
 

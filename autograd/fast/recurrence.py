@@ -8,7 +8,7 @@ and of W h + b into `dx` and `d_own` (one array unless the two differ), and retu
 from its path through the product.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -90,12 +90,12 @@ RULES: dict[Any, Any] = {rnn_step: (rnn, rnn_backward), lstm_step: (lstm, lstm_b
 
 @implements(recurrence_plain, "cpu", lambda a, o: on_cpu(a, o) if o["step"] in RULES else "the step has no rules")
 class RecurrenceOnCPU(QuickImplementation):
-    rules = RULES
+    rules: ClassVar[Any] = RULES
 
     def forward(self, x, weight, bias, h, *state):
         self.save(x, weight, bias, h, *state)
         rule, transposed, kept = self.rules[self.step][0], np.ascontiguousarray(weight.T), []
-        x, *state = map(np.ascontiguousarray, (x, *state))
+        x, state = np.ascontiguousarray(x), tuple(map(np.ascontiguousarray, state))
         out = np.empty((*x.shape[:2], weight.shape[1]), x.dtype)
         products = buffer((x.shape[1], len(x), len(weight)), x.dtype)
         for t in range(x.shape[1]):
