@@ -25,8 +25,9 @@ COMMANDS = {
     "export": ("cli.export:main", "save a trained model in the format of Hugging Face transformers"),
     "report": ("cli.report:main", "compare runs in one picture and one table"),
 }
-#: The programs of `handloom train`; each is a file of `examples`.
+#: The programs of `handloom train`; each is a file of `examples`, and "translate" is translate_de_en.
 PROGRAMS = {
+    "translate": "any language into any other: --from es --to en --data FILE",
     "translate_de_en": "German into English",
     "translate_en_fr": "English into French, with six position encodings",
     "paraphrase_coco": "paraphrases of captions",
@@ -67,7 +68,8 @@ def run(words: list[str]) -> int | str | None:
         name, *rest = rest
         if unknown := _unknown(name, PROGRAMS, "handloom train"):
             return _refused(unknown)
-        command, module, function = f"train {name}", f"examples.{name}", "main"
+        file = "translate_de_en" if name == "translate" else name
+        command, module, function = f"train {name}", f"examples.{file}", "main"
     sys.argv = [f"handloom {command}", *rest]
     chosen = getattr(importlib.import_module(f".{module}", __package__), function)
     from .cli.command_line import run_main

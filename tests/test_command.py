@@ -83,7 +83,7 @@ def test_output_that_nobody_gets(unbuffered: str) -> None:
     ("words", "says"),
     [
         (["trnslate"], "Did you mean translate?"),
-        (["train", "translate"], "Did you mean translate_de_en?"),
+        (["train", "translate_en"], "Did you mean translate_en_fr?"),
         (["train", "x"], "handloom train --help lists the choices."),
         (["summarize", "A"], "No model for this command comes with handloom: add --model"),
         (["translate", "--to", "de", "--model", "run", "A"], "leave out --model, or --to"),

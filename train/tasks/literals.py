@@ -11,6 +11,7 @@ _GROUPS = regex.compile(r"(?<![\d.,:])\d{1,3}(?:[ '’\u00a0\u202f]\d{3})++(?![\
 _TIME = regex.compile(r"\s*(?:Uhr\b|o['’]clock|[ap]\.?\s?m\b)")
 _MINUTES = regex.compile(r"(?<![\d.:])(\d?\d)[:.]([0-5]\d)(?![\d:])")
 _TIME_WORDS = regex.compile(r"\b(?:half|quarter|past|halb|viertel)", regex.IGNORECASE)
+_SIGNS = {"$": r"\$|dollar", "£": "£|pound|pfund", "%": "%|per ?cent|prozent"}
 _SPELLED = 12  # numbers up to twelve are often written as words
 
 #: Copied letter by letter: addresses of pages, mail and houses, file names, `code`, dates, telephone numbers, codes
@@ -23,7 +24,7 @@ _COPIED = r"""
   | \p{Lu}[\p{L}-]*(?:str\.|straße|weg|platz|allee|gasse)\ \d+[a-z]?\b
   | \b\d+[a-z]?\ (?:\p{Lu}\p{L}+\ ){1,3}(?:Street|St\.|Road|Rd\.|Avenue|Ave\.|Lane|Drive)(?!\w)
   | (?<![\w-])(?:\p{Lu}{1,3}\ \d{2,}(?![.,:]?\d)|\p{Lu}[\p{L}-]*\d[\w-]*\w|\p{Lu}\d|\d+[a-f])(?![\w.,:]?\w)
-  | (?<![\w.,:])\d+\s?(?:m?g|[cdm]l|EUR|USD|CHF|[GMk]B)\b
+  | (?<![\w.,:])\d+\s?(?:m?g|[cdm]l|EUR|USD|CHF|[GMk]B)\b | €\s?\d+(?:[.,]\d+)* | \d+(?:[.,]\d+)*\s?€
   | \A\d{5}\ \p{Lu}[\p{L}\ -]+\Z
   | (?<=\b(?:Herrn?|Frau|Familie|Fam\.|Mr\.?|Mrs\.?|Ms\.?|Miss)\s(?:Dr\.\s)?)
     (?!(?:Dr|Prof|Doktor|Präsident|Direktor|Minister|Lehrer|Kollege|President|Teacher)(?:in)?\b)\p{Lu}[\p{L}-]+\p{Ll}
@@ -77,9 +78,10 @@ def without_stand_ins(text: str, chosen: dict[str, str]) -> str:
 
 
 def missing(source: str, output: str) -> list[str]:
-    """Return the literals and numbers (`missing_numbers`) in `source` that `output` does not have."""
-    copied = [literal for literal in literals(source) if literal not in output]
-    return copied + missing_numbers(without_literals(source), output)
+    """Return the literals, signs and numbers (`missing_numbers`) in `source` that `output` does not have."""
+    lost = [literal for literal in literals(source) if not regex.search(r"(?<!\w)\L<it>(?!\w)", output, it=[literal])]
+    signs = [sign for sign, words in _SIGNS.items() if sign in source and not regex.search(words, output, regex.I)]
+    return lost + signs + missing_numbers(without_literals(source), output)
 
 
 def disagreement(source: str, output: str) -> int:

@@ -38,6 +38,7 @@ _ABBREVIATION = regex.compile(
     r"sgt|sr",
     regex.IGNORECASE,
 )
+_BEFORE_NUMBERS = regex.compile(r"(?i:no|pp?|vol|fig|jan|feb|mar|apr|aug|sept?|o[ck]t|nov|de[cz])")
 _BEFORE_ORDINALS = regex.compile(
     r"am|an|ab|bis|dem|den|der|des|die|das|dieser|im|vom|zum|und|seit|oder|erst", regex.IGNORECASE
 )
@@ -97,6 +98,8 @@ def _is_inside(line: str, mark: int) -> bool:
     words = line[max(0, mark - _LONGEST) : mark].split()
     if line[mark : mark + 2].strip() != "." or not words or line[mark - 1].isspace():
         return False
+    if _BEFORE_NUMBERS.fullmatch(words[-1]) and line[mark + 1 :].lstrip()[:1].isdigit():
+        return True
     word = words[-1].lstrip("\"'„“‚‘»«([")
     if word.isdigit():
         ordinal = (
