@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 from ..arguments import in_options, print_error
 from ..autograd.backend import DeviceError, GraphError
 from ..errors import InputError, printable, remedy
-from ..files import check_line_ends, make_folder
-from ..train.data.files import iter_lines
+from ..files import make_folder
+from ..train.data.files import decode_lines, iter_lines
 from ..train.distributed import find_process_group
 from ..train.runs.progress import TrainingStopped
 
@@ -123,53 +123,34 @@ def results_folder(path: Path | None, name: str) -> Path:
 
 
 def file_of(text: str, number: int) -> str | None:
-    """Return the contents of the file that the argument `text` names, or None if it is a text.
-
-    A name has an ending or a folder, such as letter.txt or ./letter; other words are a text even if there is such a
-    file, which a message says. Raises InputError for a blank argument, for one that is not UTF-8, for the name of a
-    text file that does not exist, and for a file that `iter_lines` can't read.
+    """Return the contents of the file that the argument `text` names, or None if it is a text. A name has an ending or
+    a folder, such as letter.txt or ./letter. Raises InputError for a blank argument, for one that is not UTF-8, and for
+    a file that does not exist or is not a text.
     """
     check_text(text, f"Text {number}")
     if not text.strip():
         raise InputError(f"Text {number} is empty. Give a text that contains words.")
-    if os.path.isfile(text):
-        if os.path.splitext(text)[1] or os.path.dirname(text):
-            lines, end = [*iter_lines(text)], Path(text).read_bytes()[-2:]
-            new_line = "\r\n" if end == b"\r\n" else "\n"
-            return new_line.join(lines) + new_line * end.endswith(b"\n")
+    if not os.path.isfile(text):
+        if re.fullmatch(r"[^\s:]+\.(?:txt|md|srt|tsv|csv|html?|pdf|docx?)", text):
+            raise InputError(f"There is no file {text}. Give the path of a file or a text; - reads standard input.")
+        return None
+    if not os.path.splitext(text)[1] and not os.path.dirname(text):
         print(f"note: {text} is also a file; ./{text} would be read", file=sys.stderr)
-    elif re.fullmatch(r"[^\s:]+\.(?:txt|md|srt|tsv|csv|html?|pdf|docx?)", text):
-        raise InputError(f"There is no file {text}. Give the path of a file or a text; - reads standard input.")
-    return None
+        return None
+    lines, end = [*iter_lines(text)], Path(text).read_bytes()[-2:]
+    new_line = "\r\n" if end == b"\r\n" else "\n"
+    return new_line.join(lines) + new_line * end.endswith(b"\n")
 
 
 def sentences_from(arguments: list[str]) -> Iterator[str]:
     """Yield the texts in `arguments` and the lines of the files that they name (`file_of`), or the lines of standard
-    input if there are no arguments or only "-".
+    input if there are no arguments or only "-". Raises InputError for text that is not UTF-8, and as `file_of` does.
 
-    A line keeps its blanks, and a blank line is yielded, so that the output has as many lines as the input. Raises
-    InputError for text that is not UTF-8, and as `file_of` does.
+    A line keeps its blanks, and a blank line is yielded, so that the output has as many lines as the input.
     """
     if arguments in ([], ["-"]):
-        yield from lines_of_input()
+        yield from decode_lines(sys.stdin.buffer, "standard input")
         return
     contents = [file_of(text, number) for number, text in enumerate(arguments, 1)]
     for text, found in zip(arguments, contents, strict=True):
         yield from [text] if found is None else found.splitlines()
-
-
-def lines_of_input() -> Iterator[str]:
-    """Yield the lines of standard input. Raises InputError for text that is not UTF-8."""
-    for number, line in enumerate(sys.stdin.buffer, 1):
-        if b"\0" in line:
-            cure = "If the text is UTF-16, convert it, for example with iconv -f utf-16 -t utf-8"
-            raise InputError(f"Line {number} of standard input contains a NUL byte, which no text has. {cure}.")
-        if number == 1:
-            check_line_ends(line, "The text of standard input")
-        try:
-            yield line.decode("utf-8").removeprefix("\ufeff").rstrip("\r\n")  # a file may start with a byte order mark
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"Line {number} of standard input is not UTF-8 text ({error.reason} at byte {error.start + 1}). "
-                "Convert it first, for example with iconv -f latin1 -t utf-8."
-            ) from None

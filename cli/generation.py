@@ -45,7 +45,7 @@ FREQUENT_WORDS = {
     r"it|that|for|a|be)\b",
     "de": r"\b(?:der|das|ich|du|sie|wir|ihr|ist|sind|bin|und|zu|es|mein|nicht|haben|wo|wer|mit|für|dem|den|ein)\b",
 }
-_LANGUAGES = {"en": "English", "de": "German"}
+LANGUAGES = {"de": "German", "en": "English", "fr": "French"}
 TOGETHER = 2000  # number of lines that are translated in one call
 
 
@@ -178,25 +178,23 @@ def show_translations(translator: Translator, arguments: argparse.Namespace) -> 
     refuses a minimum length that the model can't generate.
     """
     check_lengths(strategy_of(arguments), translator.model.config.max_length)
-    numbers = itertools.count(1)
     if arguments.interactive:
         typed = itertools.count(0, TOGETHER)
 
         def show(text: str) -> None:
-            chosen = directed(translator, text, arguments)
-            show_hypotheses(chosen, [pieces_of(f"{text}\n", chosen, arguments)], arguments, next(typed))
+            nonlocal translator
+            translator = directed(translator, text, arguments)
+            show_hypotheses(translator, [pieces_of(f"{text}\n", translator, arguments)], arguments, next(typed))
 
         each_text(arguments, show)
         return
-    first, refused = 0, dict[int, InputError]()
-    for batch in batches_from(arguments, whole=splits(translator, arguments)):
-        translator, pieces = directed(translator, "\n".join(batch), arguments), []
-        for text in batch:
-            number = next(numbers)
+    numbers, first, refused = itertools.count(1), 0, dict[int, InputError]()
+    for batch in batches_from(arguments.texts, whole=splits(translator, arguments)):
+        translator, pieces = directed(translator, "".join(batch), arguments), []
+        for text, number in zip(batch, numbers, strict=False):
+            pieces.append(pieces_of(text, translator, arguments))
             try:
-                pieces.append(pieces_of(text, translator, arguments))
-                if sentences := pieces[-1][1::2]:
-                    translator.source_ids(sentences)
+                translator.source_ids(pieces[-1][1::2])
             except InputError as error:
                 refused[number], pieces[-1] = error, ["\n"]
         first = show_hypotheses(translator, pieces, arguments, first)
@@ -205,26 +203,19 @@ def show_translations(translator: Translator, arguments: argparse.Namespace) -> 
         raise InputError(f"The output is blank for line {lines}. {next(iter(refused.values()))}")
 
 
-def batches_from(arguments: argparse.Namespace, *, whole: bool) -> Iterator[list[str]]:
-    """Yield the texts that are translated in one call: `TOGETHER` lines of standard input, or all arguments, unless
-    each may have its own direction. Of an argument that names a file, the text is the file as a `whole`, or each line.
-    A text ends with a line feed, unless its file does not.
+def batches_from(arguments: list[str], *, whole: bool) -> Iterator[list[str]]:
+    """Yield the texts that are translated in one call: `TOGETHER` lines of standard input, or an argument or the file
+    that it names, as a `whole` or in lines. A text ends with a line feed, unless its file does not.
     """
-    texts = arguments.texts
-    if texts in ([], ["-"]):
-        lines = (line.rstrip() + "\n" for line in sentences_from(texts))
+    if arguments in ([], ["-"]):
+        lines = (line.rstrip() + "\n" for line in sentences_from(arguments))
         while batch := list(itertools.islice(lines, TOGETHER)):
             yield batch
         return
-    contents = [file_of(text, number) for number, text in enumerate(texts, 1)]
-    read = [f"{text.rstrip()}\n" if own is None else own for text, own in zip(texts, contents, strict=True)]
-    each = [[text] if whole else [f"{line.rstrip()}\n" for line in text.rstrip().split("\n")] for text in read]
-    yield from each if turns(arguments) else [list(itertools.chain(*each))]
-
-
-def turns(arguments: argparse.Namespace) -> bool:
-    """Return whether the texts determine the direction: --to and --model rule this out."""
-    return "to" in arguments and not arguments.given & {"to", "checkpoint"}
+    contents = [file_of(text, number) for number, text in enumerate(arguments, 1)]
+    for argument, content in zip(arguments, contents, strict=True):
+        text = f"{argument.rstrip()}\n" if content is None else content
+        yield [text] if whole else [f"{line.rstrip()}\n" for line in text.rstrip().split("\n")]
 
 
 load_once = functools.cache(Translator.load)
@@ -232,16 +223,16 @@ load_once = functools.cache(Translator.load)
 
 def directed(translator: Translator, text: str, arguments: argparse.Namespace) -> Translator:
     """Return the translator, or that of the other direction if the text is in the language into which the first one
-    translates; a message on standard error says so.
+    translates; a message on standard error says so. The options --to and --model rule this out.
     """
-    for to, name in TRANSLATORS.items() if turns(arguments) else ():
-        if name == arguments.checkpoint and looks_like(text, to):
-            (other,) = TRANSLATORS.keys() - {to}
-            into = f"it is translated into {_LANGUAGES[other]}; --to {to} rules this out"
-            print(f"note: this text looks like {_LANGUAGES[to]}: {into}", file=sys.stderr)
-            arguments.checkpoint = TRANSLATORS[other]
-            return load_once(arguments.checkpoint)
-    return translator
+    to = target_of(text, arguments.checkpoint)
+    if not to or "to" not in arguments or arguments.given & {"to", "checkpoint"}:
+        return translator
+    (other,) = TRANSLATORS.keys() - {to}
+    into = f"it is translated into {LANGUAGES[other]}; --to {to} rules this out"
+    print(f"note: this text looks like {LANGUAGES[to]}: {into}", file=sys.stderr)
+    arguments.checkpoint = TRANSLATORS[other]
+    return load_once(arguments.checkpoint)
 
 
 def splits(translator: Translator, arguments: argparse.Namespace) -> bool:
@@ -265,10 +256,10 @@ def show_hypotheses(
     the first sentence, for sampling. Returns the number after the last sentence.
     """
     strategy = strategy_of(arguments)
-    progress, scores = len(texts) > 1 or strategy.width > 20, strategy.n_best > 1
+    scores = strategy.n_best > 1
     least = min_log_probability(arguments.checkpoint)
     given = [as_one_line(sentence) for text in texts for sentence in text[1::2]]
-    scored = scores or least > -math.inf
+    scored, progress = scores or least > -math.inf, len(given) > 9 or strategy.width > 20
     found = translator.hypotheses(given, strategy=strategy, progress=progress, scores=scored, first=first)
     ranked = [[(translator.tokenizer.decode(own.ids), own) for own in hypotheses] for hypotheses in found]
     if translator.splits and not scores:
@@ -299,15 +290,19 @@ def show_hypotheses(
 
 
 def notes(sentence: str, model: str, lost: list[str], *, unlike: bool) -> Iterator[str]:
-    """Yield what makes a translation doubtful: the sentence's language, rare words, or numbers that it has lost."""
-    for to in [to for to, own in TRANSLATORS.items() if own == model and looks_like(sentence, to)]:
+    """Yield what makes a translation doubtful: the sentence's language, rare words, or literals that it has lost."""
+    if to := target_of(sentence, model):
         (other,) = TRANSLATORS.keys() - {to}
-        yield f"this text looks like {_LANGUAGES[to]}; --to {other} translates it into {_LANGUAGES[other]}"
-        unlike = False
-    if unlike:
+        yield f"this text looks like {LANGUAGES[to]}; --to {other} translates it into {LANGUAGES[other]}"
+    elif unlike:
         yield "this text is unlike the training data; the translation is a guess"
     if lost:
         yield f"the translation lacks {', '.join(lost[:3])}"
+
+
+def target_of(text: str, model: str) -> str:
+    """Return the language into which a shipped translator translates if the text looks like it, otherwise ""."""
+    return next((to for to, own in TRANSLATORS.items() if own == model and looks_like(text, to)), "")
 
 
 def looks_like(text: str, language: str) -> bool:

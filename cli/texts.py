@@ -5,7 +5,6 @@ An example with --checkpoint or with texts does the same: see `apply_model`.
 
 import argparse
 import contextlib
-import io
 import itertools
 import sys
 from functools import partial
@@ -14,7 +13,6 @@ from typing import Any
 
 from ..arguments import OptionError, positive, whole
 from ..errors import InputError
-from ..files import write_text
 from ..models.shipped import DEFAULTS, TRANSLATORS
 from ..train.tasks.loading import TaskName, load
 from . import generation
@@ -75,38 +73,21 @@ def apply(task: TaskName, arguments: argparse.Namespace) -> None:
             "No model for this command comes with handloom: add --model with a run folder (see `handloom train`) or "
             "with a model of transformers."
         )
-    output = arguments.output
-    if output is not None and output.exists():
-        raise InputError(f"--output {output} exists: choose a new name, or delete it first.")
     model: Any = load(arguments.checkpoint, task)
-    if output is None:
-        show_all(task, model, arguments)
-        return
-    refused = None
-    with contextlib.redirect_stdout(io.StringIO()) as written:
-        try:
-            show_all(task, model, arguments)
-        except InputError as error:  # it names the lines without an output
-            refused = error
-    write_text(output, written.getvalue())
-    if refused is not None:
-        raise refused
+    output = arguments.output and open(arguments.output, "x", encoding="utf-8", newline="")  # noqa: SIM115
+    with output or contextlib.nullcontext(sys.stdout) as stream, contextlib.redirect_stdout(stream):
+        if task == "classify":
+            if arguments.also:
+                from ..train.tasks.classification import MeanClassifier  # slow to import
 
-
-def show_all(task: TaskName, model: Any, arguments: argparse.Namespace) -> None:
-    """Print the outputs of a loaded model for the texts."""
-    if task == "classify":
-        if arguments.also:
-            from ..train.tasks.classification import MeanClassifier  # slow to import
-
-            model = MeanClassifier([model, *(load(name, task) for name in arguments.also)])
-        generation.each_text(arguments, lambda text: print(model.best(text), flush=True))
-    elif task == "generate":
-        number = itertools.count()
-        show = generation.show_continuations
-        generation.each_text(arguments, lambda text: show(model, text, arguments, next(number)))
-    else:
-        generation.show_translations(model, arguments)
+                model = MeanClassifier([model, *(load(name, task) for name in arguments.also)])
+            generation.each_text(arguments, lambda text: print(model.best(text), flush=True))
+        elif task == "generate":
+            number = itertools.count()
+            show = generation.show_continuations
+            generation.each_text(arguments, lambda text: show(model, text, arguments, next(number)))
+        else:
+            generation.show_translations(model, arguments)
 
 
 def parse(task: TaskName, own: str | None, *, add_help: bool = True) -> argparse.Namespace:

@@ -10,9 +10,8 @@ from ..train.data.translation import data_names
 from ..train.distributed import find_process_group
 from ..train.tasks.translation import Translator, back_translate
 from .examples import example_parser
+from .generation import LANGUAGES
 from .options import OptionParser
-
-LANGUAGES = {"de": "German", "en": "English", "fr": "French"}
 
 
 def translation_parser(

@@ -53,7 +53,7 @@ def test_the_table_names_everything_and_imports_nothing(tmp_path) -> None:
     assert [line.split()[0] for line in table if line.startswith("  ")] == list(COMMANDS)
     assert "HANDLOOM_DATA" in done.stdout
     reports = {path.stem for path in EXAMPLES.glob("*_*.py") if "example_run" in path.read_text(encoding="utf-8")}
-    assert set(PROGRAMS) == reports
+    assert PROGRAMS.keys() - {"translate"} == reports
 
 
 @pytest.mark.parametrize("words", [["handloom", "translate", "Hallo"], ["handloom.doctor"]])

@@ -65,7 +65,7 @@ def texts(program: str) -> Iterator[Case]:
     for text in ("", "\u4e2d\u6587", "a" * 2000, "<eos> <bos>", "A\nB"):
         yield Case([*use, text], None)
     for stdin in (b"sch\xf6n\n", utf16, b"\0", b"The dog\rA cat\r"):
-        yield Case(use, says="If the text is UTF-16" if b"\0" in stdin else "standard input", stdin=stdin)
+        yield Case(use, says="If the file is UTF-16" if b"\0" in stdin else "standard input", stdin=stdin)
     yield Case(use, 0, stdin=b"\xef\xbb\xbfThe dog\r\n\n")
     yield Case([*use, "--interactive"], stdin=b"The dog\nsch\xf6n\n")
 

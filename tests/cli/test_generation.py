@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from handloom.arguments import OptionError, whole
-from handloom.cli import generation
+from handloom.cli import generation, texts
 from handloom.cli.generation import each_text, strategy_of
 from handloom.cli.options import OptionParser
 from handloom.errors import InputError
@@ -130,7 +130,7 @@ class Echo:
         self.model = Mock(config=Mock(max_length=100))
 
     def source_ids(self, texts: list[str]) -> None:
-        if len(texts[0]) > 50 and "/" not in texts[0]:
+        if texts and len(texts[0]) > 50 and "/" not in texts[0]:
             raise InputError("Too long.")
 
     def hypotheses(
@@ -196,6 +196,16 @@ def test_each_sentence_of_a_line_is_translated_and_the_layout_stays(monkeypatch,
         capsys.readouterr()
         generation.show_translations(translator, arguments)  # type: ignore[arg-type]
         assert capsys.readouterr().out == text
+
+
+def test_the_output_is_written_to_a_new_file(monkeypatch, capsys, tmp_path) -> None:
+    monkeypatch.setattr(texts, "load", lambda name, task: Echo())
+    monkeypatch.setattr("sys.argv", ["handloom", "--model", "run", "--output", str(tmp_path / "a"), "a b", "ü\nd"])
+    texts.translate()
+    assert (tmp_path / "a").read_bytes() == "a b\nü\nd\n".encode()
+    assert capsys.readouterr().out == ""
+    with pytest.raises(FileExistsError):
+        texts.translate()
 
 
 @pytest.mark.parametrize(
@@ -275,7 +285,7 @@ def test_n_best_lines_also_if_there_are_fewer_outputs(capsys) -> None:
             return [rows[: number + 1] for number, rows in enumerate(super().hypotheses(texts, **options))]
 
     arguments = parse("--checkpoint", "run", "--consensus", "5", "--nbest", "3")
-    arguments.texts = ["a", "b"]
+    arguments.texts = ["a\nb"]
     generation.show_translations(Few(), arguments)  # type: ignore[arg-type]
     assert [line[-1:] for line in capsys.readouterr().out.splitlines()] == ["a", "", "", "b", "b", ""]
 

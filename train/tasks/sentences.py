@@ -26,7 +26,7 @@ _TAIL = regex.compile(rf"(?:{_TAG}|\s)*+$")
 _LETTER = regex.compile(r"\p{L}")  # nothing else is translated
 _LONGEST = 40  # characters in which two words before a mark are looked for, and of a line that may be filled
 _ENDED = regex.compile(rf"[.!?:…][{_CLOSING}]*\s*$")
-_NEW_LINE = regex.compile(r"(-?)([ \t]*\r?\n[ \t]*)")
+_FEED = r"[ \t]*\r?\n[ \t]*"
 _BLANKS = regex.compile(r"\s+")
 _CLAUSE = regex.compile(
     r"(?<=[,;:])\s+|\s+(?=[-–—(])|\s+(?=(?:und|oder|aber|denn|weil|dass|wenn|and|or|but|because|that|which|who|when)\b)"
@@ -102,10 +102,8 @@ def _is_inside(line: str, mark: int) -> bool:
         return True
     word = words[-1].lstrip("\"'„“‚‘»«([")
     if word.isdigit():
-        ordinal = (
-            len(words) < 2 or _BEFORE_ORDINALS.fullmatch(words[-2]) or regex.compile(_ORDINAL).match(line, mark + 1)
-        )
-        return len(word) <= 2 and bool(ordinal)
+        begins = len(words) < 2 or _BEFORE_ORDINALS.fullmatch(words[-2])
+        return len(word) <= 2 and bool(begins or regex.match(_ORDINAL, line[mark + 1 :]))
     parts = word.split(".")
     letters = all(len(part) == 1 and part.isalpha() for part in parts) and word not in ("I", "a")  # an initial, z.B
     return letters or bool(_ABBREVIATION.fullmatch(parts[-1]))
@@ -136,13 +134,7 @@ def as_one_line(sentence: str) -> str:
     of HTML and Markdown.
     """
     sentence = _INNER.sub("", sentence)
-    if "\n" not in sentence:
-        return sentence
-
-    def joint(end: "regex.Match[str]") -> str:
-        return " " if not end[1] else "" if sentence[end.end()].islower() else "-"
-
-    return _NEW_LINE.sub(joint, sentence)
+    return regex.sub(_FEED, " ", regex.sub(rf"-{_FEED}(?=\p{{Ll}})|(?<=-){_FEED}", "", sentence))
 
 
 def join_text(pieces: list[str], translations: Iterable[str]) -> str:
@@ -155,9 +147,9 @@ def join_text(pieces: list[str], translations: Iterable[str]) -> str:
 
 def _in_lines(sentence: str, translation: str) -> str:
     behind = ""
-    for end in reversed([*_NEW_LINE.finditer(sentence)] if "\n" in sentence else []):
+    for end in reversed([*regex.finditer(_FEED, sentence)] if "\n" in sentence else []):
         wanted = end.start() / len(sentence) * (len(translation) + len(behind))
         blanks = [blank.start() for blank in regex.finditer(" ", translation)] or [len(translation)]
         place = min(blanks, key=lambda blank: abs(blank - wanted))
-        translation, behind = translation[:place], end[2] + translation[place + 1 :] + behind
+        translation, behind = translation[:place], end[0] + translation[place + 1 :] + behind
     return translation + behind
