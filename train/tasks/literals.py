@@ -81,7 +81,7 @@ def missing(source: str, output: str) -> list[str]:
     """Return the literals, signs and numbers (`missing_numbers`) in `source` that `output` does not have."""
     lost = [literal for literal in literals(source) if not regex.search(r"(?<!\w)\L<it>(?!\w)", output, it=[literal])]
     signs = [sign for sign, words in _SIGNS.items() if sign in source and not regex.search(words, output, regex.I)]
-    return lost + signs + missing_numbers(without_literals(source), output)
+    return lost + signs + missing_numbers(without_literals(source), f"{output} {without_literals(output)}")
 
 
 def disagreement(source: str, output: str) -> int:

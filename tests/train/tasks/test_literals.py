@@ -1,7 +1,7 @@
 """A translation has the numbers, addresses and names of its source."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import handloom
@@ -24,7 +24,7 @@ from handloom.train.tasks.literals import STAND_INS, disagreement, missing
         ("Ich wohne Hauptstr. 12, Gartenstraße 5a.", ["Hauptstr. 12", "Gartenstraße 5a"]),
         ("I live at 221 Baker Street.", ["221 Baker Street"]),
         ("10115 Berlin", ["10115 Berlin"]),
-        ("250 g Mehl, 49 EUR und 149,50 €", ["250 g", "49 EUR", "149,50 €"]),
+        ("250 g Mehl, 49 EUR und 149,50 € pro Nacht", ["250 g", "49 EUR", "149,50 €"]),
         ("Herr Müller, Frau Dr. Ohm und Mr. O-Brien", ["Müller", "Ohm", "O-Brien"]),
         ("Herr Präsident, Frau Lehrerin, z.B. und i.e. um 9.30 Uhr, 12000 Euro, 3,5 km.", []),
         ("FLUG LH 452 UM 12 UHR", []),
@@ -82,6 +82,7 @@ def test_stand_ins_are_replaced_by_what_they_stand_for(names: dict[int, str]) ->
     ),
     names=st.sampled_from(STAND_INS),
 )
+@example(text="77,7a@b.de", names=STAND_INS[0])
 def test_a_text_agrees_with_itself_with_and_without_stand_ins(text: str, names: dict[int, str]) -> None:
     assert missing(text, text) == []
     changed, chosen = literals.with_stand_ins(text, names)

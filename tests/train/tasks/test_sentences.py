@@ -85,6 +85,8 @@ def test_each_sentence_of_a_text_is_translated(translator: Translator) -> None:
     assert len(set(alone)) == 4
     texts = [" ".join(sentences), "\n\n  - ".join(sentences) + "\n", sentences[0], "..."]
     assert translator.translate(texts) == [" ".join(alone), "\n\n  - ".join(alone) + "\n", alone[0], "..."]
+    lower = ["ich habe keine Zeit.", "müde", "x@y.de ist da."]
+    assert translator.pieces("\n".join(lower))[1::2] == ["Ich habe keine Zeit.", "müde", "x@y.de ist da."]
     with pytest.raises(InputError, match="Sentence 2 is empty"):
         translator.translate(["Hallo.", " \n"])
 
@@ -113,7 +115,7 @@ def test_a_long_sentence_is_cut_at_its_clauses() -> None:
 
 def test_a_sentence_beyond_the_maximum_length_is_translated_in_parts(translator: Translator) -> None:
     clause = "ich bin sehr müde, und das Buch ist gut"
-    with pytest.warns(UserWarning, match="translated in parts, because it is long: 'ich bin"):
+    with pytest.warns(UserWarning, match="translated in parts, because it is long: 'Ich bin"):
         found = translator.translate([", aber ".join([clause] * 12) + "."])[0]
     assert found.count("tired") >= 12
     assert found.count("book") >= 12
