@@ -103,7 +103,7 @@ _OPTIONS: tuple[tuple[str, Any], ...] = (
 
 def in_options(message: object) -> str:
     """Return a message of the library with the options of the commands instead of the arguments in Python."""
-    return functools.reduce(lambda text, option: re.sub(*option, text), _OPTIONS, str(message))
+    return functools.reduce(lambda text, option: re.sub(option[0], option[1], text), _OPTIONS, str(message))
 
 
 def print_error(error: object) -> None:

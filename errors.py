@@ -33,9 +33,9 @@ def remedy(error: OSError) -> str:
     return "Choose another path."
 
 
-def several(texts: Any, kind: type = str) -> Any:
+def several(texts: Any) -> list[str]:
     """Return the texts in a list. Raises InputError for a single text, which would be taken for a list of its letters,
-    and for an item of another type than `kind`.
+    and for an item that is no text.
     """
     if isinstance(texts, str | bytes):
         raise InputError(f"Give a list of texts, not the single text {texts[:40]!r}.")
@@ -43,7 +43,7 @@ def several(texts: Any, kind: type = str) -> Any:
         raise InputError(f"Give a list of texts, not {short(texts)}.")
     texts = list(texts)
     for number, text in enumerate(texts, 1):
-        if not isinstance(text, kind):
+        if not isinstance(text, str):
             raise InputError(f"Text {number} is {short(text)}, of type {type(text).__name__}. Give texts of type str.")
     return texts
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kinds import CONVERT, argument
+from ..kinds import CONVERT
 from .backend import as_array, is_array, native
 from .random import Generator
 from .tensor import Tensor, array_of
@@ -24,11 +24,6 @@ def integers(name: str, values: Any) -> Any:
 def sizes(name: str, values: Any) -> tuple[int, ...]:
     """Return a shape, or axes, as a tuple. Raises TypeError, with `name`, for what is not integers."""
     return values if type(values) is tuple else tuple(np.atleast_1d(integers(name, values)).tolist())
-
-
-def flag(name: str, value: Any) -> bool:
-    """Return an argument that is True or False. Raises TypeError, with `name`, for others."""
-    return argument(name, value, bool)
 
 
 def _sizes(value: Any) -> tuple[int, ...] | None:

@@ -129,7 +129,7 @@ def _options_of_run(parser: OptionParser, folder: Path) -> dict[str, Any]:
     return parser.stored(options, str(folder / "config.json"))
 
 
-def load_data(load: Callable[..., AnyData], *arguments: Any, **options: Any) -> AnyData:
+def load_data(load: Callable[..., AnyData], *arguments: argparse.Namespace, **options: Any) -> AnyData:
     """Call `load` in the first process, for all processes. Print the summary and the notes of the data set."""
     data: Any = find_process_group().from_first(lambda: load(*arguments, **options))
     print(data.summary(), *data.notes, sep="\n")
@@ -138,7 +138,12 @@ def load_data(load: Callable[..., AnyData], *arguments: Any, **options: Any) -> 
 
 @contextmanager
 def example_run(
-    arguments: Any, data: Any, trained: type[TrainedModel], tasks: Sequence[str], named: Collection[str], **options: Any
+    arguments: argparse.Namespace,
+    data: Any,
+    trained: type[TrainedModel],
+    tasks: Sequence[str],
+    named: Collection[str],
+    **options: Any,
 ) -> Iterator["ExampleRun"]:
     """Yield the run of an example, in a new folder or in that of --resume.
 
@@ -164,7 +169,7 @@ class ExampleRun:
     training began.
     """
 
-    arguments: Any
+    arguments: argparse.Namespace
     folder: RunFolder
     first: bool
     teacher: Any
@@ -228,7 +233,7 @@ class ExampleRun:
 
 
 @contextmanager
-def start_run(arguments: Any, data: Any) -> Iterator[RunFolder]:
+def start_run(arguments: argparse.Namespace, data: Any) -> Iterator[RunFolder]:
     """Yield the folder of the run to resume (--resume), or a new run folder, runs/PROGRAM without --out.
 
     The config.json of a new folder contains the options and a description of `data`. If the run can be resumed after a
@@ -272,7 +277,7 @@ def other_libraries(config: dict[str, Any], now: dict[str, Any]) -> Iterator[str
             yield f"This run began with {began} and continues with {goes_on}: the last bits of its numbers may change."
 
 
-def watch(arguments: Any, run: Path) -> None:
+def watch(arguments: argparse.Namespace, run: Path) -> None:
     """With --explore, show the run in the browser from a separate process, and wait for that process at the end."""
     if arguments.explore and find_process_group().first:
         explorer = subprocess.Popen([sys.executable, "-m", f"{__name__.partition('.')[0]}.explorer", str(run)])

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...kinds import one_of
-from ..arguments import flag, sizes
+from ...kinds import argument, one_of
+from ..arguments import sizes
 from ..backend import array_module
 from ..half import in_float32
 from ..random import Generator, default_generator
@@ -206,7 +206,7 @@ def attention(
     if isinstance(return_weights, list | tuple) or np.ndim(return_weights):
         return_weights = sizes("attention: return_weights", return_weights)
     else:
-        return_weights = flag("attention: return_weights", return_weights)
+        return_weights = argument("attention: return_weights", return_weights, bool)
     if return_weights is not False and dropout:
         raise ValueError("attention: return_weights is supported only without dropout; set dropout=0")
     queries, keys = query.shape[2], key.shape[2]

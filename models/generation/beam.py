@@ -7,6 +7,7 @@ import numpy as np
 
 from ...autograd.backend import to_device
 from ...kinds import checked
+from ..fields import NotNegative
 from .decoding import DecodingState, survivors, to_host
 from .penalties import LENGTH_NORMS, coverage_penalty
 from .rules import Hypothesis, Rules, SearchProgress
@@ -45,10 +46,10 @@ def beam_search(
     *,
     width: int = 5,
     alpha: float = 0.6,
-    coverage: float = 0.0,
+    coverage: NotNegative = 0.0,
     n_best: int = 1,
     observe: Callable[[BeamStep], None] | None = None,
-    length_norm: str = "wu",
+    length_norm: Literal["wu", "power"] = "wu",
     early_stopping: EarlyStopping = None,
 ) -> list[list[Hypothesis]]:
     """Run a beam search, which keeps the `width` best partial sequences of each sentence at each step.
@@ -75,10 +76,6 @@ def beam_search(
     """
     if not 1 <= n_best <= width:
         raise ValueError(f"beam_search: n_best = {n_best} must be between 1 and the beam's width = {width}")
-    if length_norm not in LENGTH_NORMS:
-        raise ValueError(f"beam_search: length_norm {length_norm!r} is not one of {', '.join(LENGTH_NORMS)}")
-    if coverage < 0:
-        raise ValueError(f"beam_search: coverage = {coverage} must not be negative; 0 turns it off")
     kept = n_best if early_stopping is None else width
     search = _BeamSearch(state, rules, width, coverage, (alpha, kept, length_norm, early_stopping), observe)
     return [hypotheses[:n_best] for hypotheses in search.run()]

@@ -128,7 +128,7 @@ class TokenBatches:
         *,
         tokens_per_batch: Count,
         pairs_per_batch: Count | None = None,
-        seed: Any,
+        seed: int | Sequence[int],
         pad_id: Whole,
         bos_id: Whole,
         eos_id: Whole,

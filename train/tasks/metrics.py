@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import printable, several
+from ...errors import printable
 from ...kinds import checked
 
 
@@ -192,7 +192,7 @@ def _sacrebleu() -> Any:
 
 
 def _check_lengths(**texts: Sequence[Any]) -> None:
-    lengths = {name: len(several(values, object)) for name, values in texts.items()}
+    lengths = {name: len(values) for name, values in texts.items()}
     if len(set(lengths.values())) != 1 or 0 in lengths.values():
         counts = ", ".join(f"{length} {name}" for name, length in lengths.items())
         raise ValueError(f"The metric needs the same number of texts of each kind, at least one; got {counts}.")

@@ -163,7 +163,7 @@ def test_numbers_out_of_range_are_named() -> None:
             beam_search(state, RULES, width=width, n_best=n_best)
     for said, call in (
         ("needs cross-attention", lambda: beam_search(state, RULES, coverage=0.1)),
-        ("coverage = -1 must not be negative", lambda: beam_search(state, RULES, coverage=-1)),
+        ("coverage is -1, but it must be a number from 0 on", lambda: beam_search(state, RULES, coverage=-1)),
         ("got 2 prefixes for a state of 1 seq", lambda: greedy_search(state, Rules(BOS, EOS, prefix=[[4], [5]]))),
         ("without bos_id every sequence needs a prefix", lambda: greedy_search(state, Rules(None, EOS))),
         ("min_length is 4, but it must be at most max_length = 3", lambda: Rules(BOS, EOS, max_length=3, min_length=4)),

@@ -99,7 +99,7 @@ def test_a_strategy_forbids_the_tokens_of_its_rules() -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"length_norm": "root"}, "length_norm 'root'"),
+        ({"length_norm": "root"}, "length_norm is 'root', but it must be one of 'wu'"),
         ({"early_stopping": "soon"}, "early_stopping is 'soon', but"),
     ],
 )
