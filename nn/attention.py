@@ -171,7 +171,7 @@ class MultiHeadAttention(Module):
         settings = {**by_position, "mask": mask, "key_lengths": key_lengths, "causal": causal}
         observers = [(layers[self], observe) for layers, observe in _observers.get() if self in layers]
         with_weights = return_weights or bool(observers)
-        attended = ops.attention(
+        attended: Any = ops.attention(
             q,
             k,
             v,

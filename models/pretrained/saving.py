@@ -9,7 +9,6 @@ import numpy as np
 from ...errors import InputError
 from ...files import make_folder, write_json
 from ...kinds import checked
-from ...nn import Module
 from ...tensor_files import write_tensors
 from ...tokenizer import Tokenizer
 from ..classifier import TransformerClassifier
@@ -26,7 +25,7 @@ from .tokenizers import role_names, save_tokenizer
 
 @checked
 def save(
-    model: Module,
+    model: Any,
     tokenizer: Tokenizer | None,
     folder: str | Path,
     *,
