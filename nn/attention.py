@@ -181,12 +181,14 @@ class MultiHeadAttention(Module):
             method=self.method,
             deterministic=self.deterministic,
         )
-        out, weights = attended if with_weights else (attended, None)
+        weights: Any = None
+        if with_weights:
+            attended, weights = attended
         for name, observe in observers:
             group = self.num_heads // self.kv_heads  # report each head with the keys and values that it uses
             keys, values = (x.numpy() if group == 1 else x.numpy().repeat(group, axis=1) for x in (k, v))
-            observe(name, AttentionCall(q.numpy(), keys, values, settings, weights.numpy(), out.numpy()))
-        out = self.out_proj(ops.merge_heads(out))
+            observe(name, AttentionCall(q.numpy(), keys, values, settings, weights.numpy(), attended.numpy()))
+        out = self.out_proj(ops.merge_heads(attended))
         return (out, weights) if return_weights else out
 
     def _project(self, query: Tensor, memory: Tensor | None) -> tuple[Tensor, ...]:
