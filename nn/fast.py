@@ -1,7 +1,5 @@
-"""Fused forms of the layers' formulas: one op for the end of a sublayer, and one for the beginning of the feed-forward
-network.
-
-Both hold for plain layers; a layer of one's own, or one with a hook, is called.
+"""Fused forms of formulas of layers: one op for the end of a sublayer, one for the beginning of the feed-forward
+network, and one for the output layer and its loss. A layer of one's own, or one with a hook, is not fused but called.
 """
 
 from itertools import pairwise
@@ -11,7 +9,7 @@ from ..autograd import Tensor, ops
 from ..autograd.quick import replaces
 from .dropout import Dropout
 from .feed_forward import feed_forward
-from .linear import Linear
+from .linear import Linear, cross_entropy_of
 from .module import Module, computes_as
 from .normalization import LayerNorm
 from .transformer import Sublayer, residual
@@ -45,6 +43,14 @@ def add_dropped(y: Tensor, x: Tensor, dropout: Module) -> Tensor:
     if computes_as(dropout, Dropout):
         return ops.dropout_add(y, x, dropout.p, training=dropout.training, generator=dropout.generator)
     return x + dropout(y)
+
+
+@replaces(cross_entropy_of)
+def cross_entropy_fused(output: Module, x: Tensor, target: Any, *, class_weight: Any = None, **options: Any) -> Tensor:
+    """Compute the loss without storing all logits."""
+    if computes_as(output, Linear):
+        return ops.linear_cross_entropy(x, output.weight, output.bias, target, class_weight=class_weight, **options)
+    return ops.cross_entropy(output(x), target, weight=class_weight, **options)
 
 
 @replaces(feed_forward)

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Parameter, Tensor, ops
+from ..autograd.quick import replaceable
 from . import init
-from .module import Module, computes_as
+from .module import Module
 
 
 class Linear(Module):
@@ -40,8 +41,7 @@ class Linear(Module):
         return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}"
 
 
+@replaceable
 def cross_entropy_of(output: Module, x: Tensor, target: Any, *, class_weight: Any = None, **options: Any) -> Tensor:
-    """Compute ops.cross_entropy(output(x), target), without storing all logits if `output` is a plain Linear."""
-    if computes_as(output, Linear):
-        return ops.linear_cross_entropy(x, output.weight, output.bias, target, class_weight=class_weight, **options)
+    """Compute the cross-entropy of the logits output(x); see `ops.cross_entropy`."""
     return ops.cross_entropy(output(x), target, weight=class_weight, **options)
