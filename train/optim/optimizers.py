@@ -1,6 +1,7 @@
 """Optimisers: they update parameters in place from their gradients."""
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, ClassVar
@@ -20,6 +21,8 @@ Parameters = Annotated[Parameter | Iterable[Parameter] | Iterable[Mapping[str, A
 Work = tuple[Parameter, list[Any], dict[str, Any]]
 Norm = Annotated[float, Bounds(0, infinite=True)]
 Factor = Annotated[float, Bounds(-math.inf)]
+#: A parameter's name down to the first number, or else the first part of it.
+_LAYER = re.compile(r"(?:[^.]+\.)*?\d+(?=\.|$)|[^.]+")
 NORM_PART = 1 << 10  # elements of a gradient whose squares are added in the gradient's own dtype
 NORM_COST = 0.2  # nanoseconds for each element of a gradient: its sum of squares, or its scaling
 
@@ -58,7 +61,9 @@ class Optimizer:
             if group.keys() - {"parameters", "lr_scale", "weight_decay"} or "parameters" not in group:
                 raise ValueError(f"{name}: a group has keys parameters, lr_scale and weight_decay, not {sorted(group)}")
             for parameter in _listed(group["parameters"]):
-                _check_leaf(name, parameter)
+                if not parameter.is_leaf:
+                    cure = "give Parameters, such as model.parameters()"
+                    raise TypeError(f"{name}: the result of an operation can't be updated: {cure}")
                 self.parameters.append(parameter)
                 self._lr_scales.append(argument(f"{name}: lr_scale", group.get("lr_scale", 1.0), NotNegative))
                 decay = group.get("weight_decay", weight_decay if parameter.ndim > 1 else 0.0)
@@ -102,16 +107,12 @@ class Optimizer:
                 parameter.mark_changed()
 
     def _update(self, w: Any, g: Any, *moments: Any, lr: float, decay: float, updates: int) -> None:
-        """Change `w` and the moments in place by the gradient `g`; `decay` is lr times the weight decay, and `updates`
-        is the number of the parameter's updates, including this one.
-        """
+        """Change `w` and the moments in place; `decay` is lr times the weight decay, `updates` counts this update."""
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state on which the next step depends, without the parameters.
-        It contains the step count, the moments by index, and, if a parameter had no gradient in some steps, the number
-        of these steps for each parameter. On the CPU the arrays share memory with the optimiser's; to keep them, copy
-        them.
+        """Return the state on which the next step depends, without the parameters: the step count, the moments, and for
+        each parameter the number of steps without a gradient. On the CPU its arrays are the optimiser's own.
         """
         moments = {name: to_device(moment, "cpu") for name, moment in self._named_moments().items()}
         state = {"kind": type(self).__name__, "steps": self.steps, "moments": moments}
@@ -214,10 +215,7 @@ class Adam(Optimizer):
 
 @replaceable
 def adam(w: Any, g: Any, m: Any, v: Any, numbers: tuple[float, ...]) -> None:
-    """Compute m = b1 m + c1 g;  v = b2 v + c2 g^2;  w = keep w - rate m / (sqrt(v) + eps), in place.
-
-    `numbers` are b1, c1, b2, c2, eps, rate and keep.
-    """
+    """Compute m = b1 m + c1 g;  v = b2 v + c2 g^2;  w = keep w - rate m / (sqrt(v) + eps), in place."""
     b1, c1, b2, c2, eps, rate, keep = numbers
     g = g.astype(m.dtype, copy=False)
     m *= b1
@@ -313,14 +311,6 @@ def in_blocks(function: Callable[..., None], rows: Sequence[Sequence[Any]], cost
         function(*arrays)
 
 
-def _check_leaf(name: str, parameter: Tensor) -> None:
-    """Raise TypeError for the result of an operation, whose update would be lost."""
-    if not parameter.is_leaf:
-        raise TypeError(
-            f"{name}: the result of an operation can't be updated: give Parameters, such as model.parameters()"
-        )
-
-
 def _listed(parameters: Any) -> Any:
     """Return a parameter as a list with one item. Iterating over it would yield its rows, which have no gradients."""
     found = [parameters] if isinstance(parameters, Tensor) or not isinstance(parameters, Iterable) else list(parameters)
@@ -336,24 +326,15 @@ def _arrays(parameters: Iterable[Parameter]) -> list[Any]:
 
 
 def layer_norms(named_parameters: Iterable[tuple[str, Parameter]], norm: float) -> dict[str, float]:
-    """Return the Euclidean norm of each layer's gradient.
-    The norms are rescaled so that their joint norm is `norm`, the value before clipping.
-
-    A layer is named by the beginning of its parameters' names, down to the first number: "encoder.layers.0".
-    """
-    found = [(_layer_of(name), p) for name, p in named_parameters if p.grad_or_rows is not None]
+    """Return the norm of each layer's gradient, such as "encoder.layers.0"; their joint norm is `norm`."""
+    found = [(name, p) for name, p in named_parameters if p.grad_or_rows is not None]
     squares: dict[str, float] = {}
-    for (layer, _), square in zip(found, squared_norms(_arrays(p for _, p in found)), strict=True):
+    for (name, _), square in zip(found, squared_norms(_arrays(p for _, p in found)), strict=True):
+        layer = _LAYER.match(name)[0]  # type: ignore[index]
         squares[layer] = squares.get(layer, 0.0) + square
     total = float(np.sqrt(sum(squares.values())))
     factor = norm / total if total > 0 and np.isfinite(total) else 1.0
     return {layer: float(np.sqrt(square)) * factor for layer, square in squares.items()}
-
-
-def _layer_of(name: str) -> str:
-    parts = name.split(".")
-    number = next((i for i, part in enumerate(parts) if part.isdecimal()), 0)
-    return ".".join(parts[: number + 1])
 
 
 @checked
