@@ -71,13 +71,10 @@ def _first_of_each(source: Any, uncopied: int | None, dtype: Any) -> Any:
 def coverage_loss(weights: Tensor, counted: Any) -> Tensor:
     """Compute the overlap of attention with earlier attention: sum over i of min(a_i, sum of a_i in earlier steps).
 
-    Args:
-        weights: a, (batch, length, source_length).
-        counted: (batch, length) booleans, True for the target's tokens and False for padding.
-
-    Returns the mean over the counted tokens, from 0 (no source token got attention in two steps) to 1. Source: See et
-    al. 2017, section 2.3, equation 12. In the paper, the coverage is also an input of the attention. In a Transformer
-    this would prevent training all positions in parallel.
+    `weights` are a, (batch, length, source_length). Returns the mean over the target's tokens, which are `counted`
+    (batch, length), from 0 (no source token got attention in two steps) to 1. Source: See et al. 2017, section 2.3,
+    equation 12. In the paper, the coverage is also an input of the attention; then positions can't be trained in
+    parallel.
     """
     weights = widened(weights)
     counted = array_module(weights.data).asarray(counted).astype(weights.dtype)

@@ -86,19 +86,12 @@ Pattern = Annotated[str, Parsed(lambda text: with_pattern(text, None), "full, lo
 
 @dataclass(frozen=True)
 class Flag:
-    """A command-line option for a field, in addition to --set.
+    """A command-line option for a field, in addition to --set."""
 
-    Attributes:
-        metavar: name of the value in --help; by default the name of the field.
-        preset: whether presets have different values of this field; if so, the option's default is the preset's value.
-        times: whether the option is a factor that multiplies the preset's value.
-        resumes: whether the option can be given with --resume.
-    """
-
-    metavar: str = ""
-    preset: bool = False
-    times: bool = False
-    resumes: bool = False
+    metavar: str = ""  # name of the value in --help; by default the name of the field
+    preset: bool = False  # the option's default is the preset's value
+    times: bool = False  # the option is a factor that multiplies the preset's value
+    resumes: bool = False  # the option can be given with --resume
 
 
 def setting(default: Any = MISSING, *, help: str, flag: Flag | None = None) -> Any:

@@ -38,12 +38,9 @@ def train_reference(
     from a heap. An entry's count can be too high, because counts can fall after the entry is added; the entry is then
     put back with the correct count.
 
-    Args:
-        words: the number of occurrences of each word; pairs are counted only within words.
-        vocabulary: the initial tokens by id: the special tokens, then the 256 bytes in the notation of `byte_alphabet`.
-        byte_ids: the id of each byte.
-        vocab_size: number of tokens at which training ends.
-        min_frequency: training also ends when every remaining pair occurs less often than this; 0 is treated as 1.
+    `words` are the numbers of occurrences of each word. `vocabulary` begins with the special tokens, then the 256 bytes
+    in the notation of `byte_alphabet`. Training ends at `vocab_size` tokens, or when all pairs are rarer than
+    `min_frequency`; 0 is treated as 1.
     """
     ids = {token: id for id, token in enumerate(vocabulary)}
     texts = [[byte_ids[byte] for byte in word] for word in words]

@@ -75,15 +75,13 @@ def _next_batch(pairs: _TrackedPairs, vocabulary: list[str], ids: dict[str, int]
 class _Text:
     """All words of the corpus as one array of tokens, with links that skip merged tokens.
 
-    Attributes:
-        tokens: (n,) ids, `_SEPARATOR` or `_GONE`; there is a separator before, between and after the words.
-        weights: (n,) number of occurrences of each token's word.
-        next, previous: (n,) indices of the neighbours of each remaining token.
+    `tokens` (n,) are ids, `_SEPARATOR` or `_GONE`, with a separator before, between and after the words. `weights` (n,)
+    are the numbers of occurrences of each token's word.
     """
 
     def __init__(self, tokens: Ints, weights: Ints) -> None:
         self.tokens, self.weights = tokens, weights
-        self.next = np.arange(1, len(tokens) + 1)
+        self.next = np.arange(1, len(tokens) + 1)  # the neighbours of each remaining token
         self.previous = np.arange(-1, len(tokens) - 1)
 
     @classmethod

@@ -28,12 +28,7 @@ _LOCAL = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL
 
 
 class ProcessGroup:
-    """A group of one process, and the interface of larger groups.
-
-    Attributes:
-        rank: the number of this process, from 0. Only rank 0 writes files and prints.
-        size: the number of processes.
-    """
+    """A group of one process, and the interface of larger groups. Only rank 0 writes files and prints."""
 
     rank, size = 0, 1
 

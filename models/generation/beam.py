@@ -19,23 +19,14 @@ Candidate = tuple[float, int, int]
 
 
 class BeamStep(NamedTuple):
-    """The result of one step of a beam search for one sentence, before `select` changes the state.
+    """The result of one step of a beam search for one sentence, before `select` changes the state."""
 
-    Attributes:
-        sentence: the row of the state in which the sentence began.
-        length: number of tokens of each sequence, including the new token.
-        candidates: the continuations that were considered, best first. There are at most twice the beam's width, or
-            more if there are several end tokens.
-        kept: the candidates that are extended in the next step, in the order of their new rows; empty if the sentence
-            is finished.
-        complete: for each sequence that ended, the index of the open sequence that it extends, the added tokens ([] for
-            <eos>), and the scored hypothesis.
-    """
-
-    sentence: int
-    length: int
-    candidates: list[Candidate]
-    kept: list[Candidate]
+    sentence: int  # the row of the state in which the sentence began
+    length: int  # of each sequence in tokens, including the new token
+    candidates: list[Candidate]  # the continuations that were considered, best first
+    kept: list[Candidate]  # those that are extended, in the order of their new rows; none if the sentence is finished
+    #: For each sequence that ended: the index of the open sequence that it extends, the added tokens ([] for <eos>) and
+    #: the scored hypothesis.
     complete: list[tuple[int, list[int], Hypothesis]]
 
 

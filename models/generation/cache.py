@@ -17,23 +17,16 @@ INITIAL_CAPACITY = 64  # nodes
 
 
 class TreeCache:
-    """The keys and values of every self-attention layer, for sentences with `width` sequences each.
-
-    Attributes:
-        keys, values: one array (sentences or more, heads, capacity, head_dim) for each layer.
-        length: nodes per sentence.
-        allowed: host booleans (sentences, width, length) that mark each sequence's nodes, or None if every sequence
-            contains all nodes.
-        positions: the position of each node in its sequence, (sentences, length).
-    """
+    """The keys and values of all self-attention layers, for sentences of `width` sequences and `length` nodes."""
 
     def __init__(self, layers: int, sentences: int, heads: int, head_dim: int, dtype: Any, xp: Any):
         self.xp, self.sentences, self.width, self.length = xp, sentences, 1, 0
         shape = (sentences, heads, INITIAL_CAPACITY, head_dim)
-        self.keys = [xp.empty(shape, dtype) for _ in range(layers)]
+        self.keys = [xp.empty(shape, dtype) for _ in range(layers)]  # (sentences or more, heads, capacity, head_dim)
         self.values = [xp.empty(shape, dtype) for _ in range(layers)]
+        # Marks each sequence's nodes, (sentences, width, length); None: every sequence contains all nodes.
         self.allowed: np.ndarray | None = None
-        self.positions = np.empty((sentences, 0), np.int64)
+        self.positions = np.empty((sentences, 0), np.int64)  # of each node in its sequence, (sentences, length)
         self._sweep_at = INITIAL_CAPACITY  # nodes; twice the number that the last sweep left
 
     def append(self, layer: int, key: Any, value: Any) -> tuple[Any, Any]:

@@ -19,16 +19,10 @@ LENGTH_NORMS = {"wu": length_penalty, "power": lambda length, alpha: float(max(l
 
 
 def coverage_penalty(attention: np.ndarray, beta: float) -> np.ndarray:
-    """Compute beta sum_i log(min(sum_j p_ij, 1)).
+    """Compute beta sum_i log(min(sum_j p_ij, 1)), where p_ij is the attention of target token j to source token i.
 
-    It is zero if every source token has received attention 1, and negative otherwise.
-
-    Args:
-        attention: (..., source_length): for each source token i, the sum over j of p_ij, the attention of target token
-            j to it; without padding.
-        beta: the weight of the penalty.
-
-    Source: Wu et al. 2016, arXiv 1609.08144, equation 14.
+    `attention` (..., source_length) are the sums over j, without padding. The penalty is zero if every source token has
+    received attention 1, and negative otherwise. Source: Wu et al. 2016, arXiv 1609.08144, equation 14.
     """
     tiny = np.finfo(np.float64).tiny  # a token without any attention has a large cost, but a finite one
     return beta * np.log(np.clip(attention.astype(np.float64), tiny, 1.0)).sum(axis=-1)

@@ -26,23 +26,14 @@ _MANY = 4_000_000  # tokens
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch of B sentence pairs, padded to the longest source S and the longest target T of the batch.
+    """A batch of B sentence pairs, padded to the longest source S and the longest target T of the batch; all int64."""
 
-    Attributes:
-        source: (B, S) int64, the source tokens.
-        target_input: (B, T) int64, the input of the decoder: `<bos>` and the target tokens.
-        target_output: (B, T) int64, the tokens that the decoder should predict: the target tokens and `<eos>`.
-        source_lengths: (B,) int64, number of tokens in each source row without padding.
-        target_lengths: (B,) int64, number of tokens in each target row without padding, including `<bos>` or `<eos>`.
-        indices: (B,) int64, the positions of these pairs in the lists given to `TokenBatches`.
-    """
-
-    source: np.ndarray
-    target_input: np.ndarray
-    target_output: np.ndarray
-    source_lengths: np.ndarray
-    target_lengths: np.ndarray
-    indices: np.ndarray
+    source: np.ndarray  # (B, S) tokens
+    target_input: np.ndarray  # (B, T), the input of the decoder: `<bos>` and the target tokens
+    target_output: np.ndarray  # (B, T), the tokens that the decoder should predict: the target tokens and `<eos>`
+    source_lengths: np.ndarray  # (B,), numbers of tokens without padding
+    target_lengths: np.ndarray  # (B,), with `<bos>` or `<eos>`
+    indices: np.ndarray  # (B,), the positions of these pairs in the lists given to `TokenBatches`
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -54,12 +45,8 @@ class Batch:
 
 
 class TokenSequences:
-    """A list of token sequences, stored in one flat array: sequence i is `tokens[offsets[i]:offsets[i + 1]]`.
-
-    Attributes:
-        tokens: (N,) int32, the concatenated sequences.
-        offsets: (n + 1,) int64, ascending from 0 to N.
-        lengths: (n,) int64.
+    """A list of n token sequences in one flat array: sequence i is `tokens[offsets[i]:offsets[i + 1]]`.
+    `tokens` (N,) are int32, `offsets` (n + 1,) and `lengths` (n,) int64.
     """
 
     def __init__(self, sequences: Sequence[Sequence[int]]):

@@ -31,15 +31,10 @@ _NO_LETTERS = re.compile(r"\W+")
 
 @dataclass(frozen=True)
 class TranslationData(DataSet[list[Pair]]):
-    """Sentence pairs (source, target).
+    """Sentence pairs (source, target)."""
 
-    Attributes:
-        test_name: name of the test set, such as "test_2016_flickr".
-        source, target: codes of the languages, such as "de" and "en".
-    """
-
-    test_name: str
-    source: str
+    test_name: str  # such as "test_2016_flickr"
+    source: str  # codes of the languages, such as "de" and "en"
     target: str
 
     def summary(self) -> str:

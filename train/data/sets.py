@@ -13,20 +13,14 @@ Part = TypeVar("Part")
 
 @dataclass(frozen=True)
 class DataSet(Generic[Part]):
-    """Data for training, validation and test, which do not overlap.
-
-    Attributes:
-        name: the name of the data set, or its path.
-        notes: sentences about items that were left out, and other limitations.
-        whole: whether the validation and test parts were set aside from one file.
-    """
+    """Data for training, validation and test, which do not overlap."""
 
     train: Part
     valid: Part
     test: Part
-    name: str
-    notes: tuple[str, ...] = field(default=(), kw_only=True)
-    whole: bool = field(default=False, kw_only=True)
+    name: str  # of the data set, or its path
+    notes: tuple[str, ...] = field(default=(), kw_only=True)  # sentences about items left out and other limitations
+    whole: bool = field(default=False, kw_only=True)  # the other parts were set aside from one file
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.summary()}>"

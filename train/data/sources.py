@@ -80,14 +80,9 @@ def checksum(batches: Any) -> str:
 
 
 def as_batches(source: BatchSource) -> Batches:
-    """Return the training batches as `Batches`.
-
-    Args:
-        source: an iterable that gives the batches of an epoch each time, such as a list, or an object with `__len__`
-            and `__getitem__`; or a function of the number of the epoch, from 0, that returns its batches in an order
-            which depends on the number alone; or `Batches`.
-
-    Raises TypeError for another kind, such as a generator, which can be read only once; InputError without batches.
+    """Return training batches as `Batches`: of an iterable that gives the batches of an epoch each time, such as a list
+    or an object with `__len__` and `__getitem__`, or of a function of the number of the epoch, from 0, on which alone
+    the order of its batches depends.
     """
     source = _read(source)
     if hasattr(source, "epoch") and hasattr(source, "__len__") and not isinstance(source, type):
@@ -107,10 +102,7 @@ def as_batches(source: BatchSource) -> Batches:
 
 
 def listed(batches: Any) -> list[Any]:
-    """Return validation batches, of an iterable or of the first epoch of `Batches`, as a list.
-
-    Raises TypeError for another kind, and InputError without batches.
-    """
+    """Return validation batches, of an iterable or of the first epoch of `Batches`, as a list."""
     found = batches.epoch(0) if hasattr(batches, "epoch") else batches
     found = found if (read := _read(found)) is found else read(0)
     if not hasattr(found, "__iter__") or isinstance(found, str | bytes | Mapping | Tensor):

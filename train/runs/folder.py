@@ -228,12 +228,8 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def read_metrics(path: str | Path, needs: Literal["step", "cell", ""] = "") -> list[dict[str, Any]]:
-    """Read the rows of a `metrics.jsonl` or another log. A last line that a crash cut short is left out.
-
-    Args:
-        needs: the key that every row must have: "step", a whole number, or "cell", a name.
-
-    Raises InputError if the file is missing or unreadable, or another line is not a JSON object with the key.
+    """Read the rows of a `metrics.jsonl` or another log. A last line that a crash cut short is left out; all others
+    must have the key that is needed: "step", a whole number, or "cell", a name.
     """
     rows = []
     text = files.read_bytes(path, most=sys.maxsize).decode("utf-8", "replace")  # a log of any length is read

@@ -25,29 +25,18 @@ def means_of(sums: Mapping[str, float]) -> dict[str, float]:
 
 @dataclass
 class Progress:
-    """The counters of a run, which determine the decisions of the loop. A resumed run restores them.
+    """The counters of a run, which determine the decisions of the loop. A resumed run restores them."""
 
-    Attributes:
-        seed: determines each batch's random numbers (dropout), together with the batch's position in the data.
-        step: number of updates made.
-        epoch, batch: the next batch to train on is batch `batch` of epoch `epoch`, both from 0.
-        best, best_step: best value of the monitored metric, and its step; None before a finite value.
-        stale: number of validations since `best_step`.
-        snapshots: steps of the last validations, whose weights may be averaged at the end.
-        overflowed: the parameter whose gradient overflowed first at the last overflow, if it is known.
-        log_sums: sums over tokens since the last row of the log, by name ("loss": nats); "tokens" is their number.
-    """
-
-    seed: int
-    step: int = 0
-    epoch: int = 0
-    batch: int = 0
-    best: float | None = None
+    seed: int  # determines each batch's random numbers (dropout), together with the batch's position in the data
+    step: int = 0  # number of updates made
+    epoch: int = 0  # of the next batch, from 0
+    batch: int = 0  # number of the next batch in its epoch, from 0
+    best: float | None = None  # best value of the monitored metric; None before a finite value
     best_step: int = 0
-    stale: int = 0
-    snapshots: list[int] = field(default_factory=list)
-    overflowed: str | None = None
-    log_sums: dict[str, float] = field(default_factory=dict)
+    stale: int = 0  # number of validations since `best_step`
+    snapshots: list[int] = field(default_factory=list)  # steps of the last validations, whose weights may be averaged
+    overflowed: str | None = None  # the parameter whose gradient overflowed first at the last overflow, if it is known
+    log_sums: dict[str, float] = field(default_factory=dict)  # over tokens, by name, since the last row of the log
 
     def advance(self, batches: int, per_epoch: int) -> None:
         """Count an update made from `batches` batches; an epoch has `per_epoch` batches."""

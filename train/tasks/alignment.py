@@ -8,13 +8,10 @@ import numpy as np
 def alignment(weights: np.ndarray, source: Sequence[str], target: Sequence[str]) -> list[tuple[str, str]]:
     """Pair each word of a translation with the source word that has the largest weight: (target word, source word).
 
-    Args:
-        weights: cross-attention (target tokens, source tokens), as `Translator.attention` gives it.
-        source, target: the tokens' texts; a token that begins with a blank begins a word. Special tokens such as <eos>
-            belong to no word.
-
-    The weight between two words is the mean over the target's tokens of the sum over the source's tokens. Alignments
-    from attention are only hints (Bahdanau et al. 2015, arXiv 1409.0473, section 5.2.1).
+    `weights` (target tokens, source tokens) and the tokens' texts are those of `Translator.attention`; a blank begins a
+    word, and special tokens such as <eos> belong to none. The weight between two words is the mean over the target's
+    tokens of the sum over the source's. Such alignments are only hints (Bahdanau et al. 2015, arXiv 1409.0473, section
+    5.2.1).
     """
     words, sources, targets = word_weights(weights, source, target)
     if not words.size:

@@ -56,23 +56,14 @@ class TaskBatches(NamedTuple):
 
 @dataclass(kw_only=True)
 class Task(ABC, Generic[AnyPreset, AnyTrained]):
-    """A task: its data, tokenizer, model and loss.
-
-    Attributes:
-        preset: sizes and training options.
-        name: description of the task, such as "translation from de to en". A run's model is loaded only if the names
-            are equal; an empty name is not checked.
-        notes: sentences about the data.
-        trained: the class of objects that use the trained model.
-        unit: the unit over which a loss is a mean.
-    """
+    """A task: its data, tokenizer, model and loss."""
 
     preset: AnyPreset
-    name: str = ""
-    notes: Sequence[str] = ()
+    name: str = ""  # such as "translation from de to en"; a run's model is loaded only for an equal name, or for ""
+    notes: Sequence[str] = ()  # sentences about the data
 
-    trained: ClassVar[type[TrainedModel]]
-    unit: ClassVar[str] = "token"
+    trained: ClassVar[type[TrainedModel]]  # the class of objects that use the trained model
+    unit: ClassVar[str] = "token"  # over which a loss is a mean
 
     def __init_subclass__(cls) -> None:
         if "trained" in vars(cls):

@@ -29,25 +29,18 @@ class TrainedModel(ABC):
         model, tokenizer: the trained model; None for an estimator that has yet to be fitted.
         preset: the name of the sizes and training options that `fit` uses: "smoke", "laptop" or "paper".
         settings: changes to this preset, such as `d_model=256`; `models.hyperparameters` lists the fields.
-
-    Attributes:
-        history: the rows of the training log, if `fit` trained the model.
-        task: the class of tasks that trains such a model. It enters itself here.
-        what: a description of the model for messages.
-        kinds: for each "kind" in a run's configuration, the classes of the model and of its configuration;
-            `models.pretrained` must load the first model class.
-        searches: whether the generation options in a transformers folder are used; otherwise the caller sets them.
     """
 
-    task: ClassVar[Any]
-    what: ClassVar[str]
+    task: ClassVar[Any]  # the class of tasks that trains such a model, which enters itself
+    what: ClassVar[str]  # a description of the model for messages
+    #: For each "kind" in a run's configuration, the classes of the model and of its configuration; `models.pretrained`
+    #: must load the first model class.
     kinds: ClassVar[Mapping[str, tuple[Any, Any]]]
-    searches: ClassVar[bool] = False
+    searches: ClassVar[bool] = False  # whether the generation options in a transformers folder are used
     model: Any
     tokenizer: Tokenizer
-    history: Any = None
-    #: The name of the task in the configuration of a saved model, see `load`.
-    name = ""
+    history: Any = None  # the rows of the training log, if `fit` trained the model
+    name = ""  # of the task in the configuration of a saved model, see `load`
 
     def __init__(self, model: Any = None, tokenizer: Tokenizer | None = None, preset: str = "laptop", **settings: Any):
         self.preset, self.settings = preset, settings
