@@ -22,7 +22,7 @@ memory), and `along`: whether the lines run along the inner indices. docs/perfor
 import numpy as np
 from numba import carray
 
-from .bfloat16_tile import COLUMNS, ROWS, bits_at, floats_at, tile
+from .bfloat16_tile import COLUMNS, ROWS, bits_at, tile
 from .loops import exact, inlined
 
 #: Inner indices of a block, and rows of a block of the left operand (a multiple of ROWS).
@@ -125,11 +125,11 @@ def multiply(a, stride, along, packed, out, out_stride, rows, inner, columns, ad
                     rows_of_a, high = bits_at(left.ctypes.data, i * row), min(ROWS, m1 - m0 - i)
                     at = (m0 + i) * out_stride + n0
                     if high == ROWS and wide == COLUMNS:
-                        tile(rows_of_a, row, step, strip, floats_at(out, at), out_stride, pairs, np.uint8(adds))
+                        tile(rows_of_a, row, step, strip, bits_at(out, at), out_stride, pairs, np.uint8(adds))
                         continue
-                    tile(rows_of_a, row, step, strip, floats_at(edge.ctypes.data, 0), COLUMNS, pairs, np.uint8(0))
+                    tile(rows_of_a, row, step, strip, bits_at(edge.ctypes.data, 0), COLUMNS, pairs, np.uint8(0))
                     for r in range(high):
-                        line = carray(floats_at(out, at + r * out_stride), wide)
+                        line = carray(bits_at(out, at + r * out_stride), wide).view(np.float32)
                         for j in range(wide):
                             line[j] = line[j] + edge[r, j] if adds else edge[r, j]
 

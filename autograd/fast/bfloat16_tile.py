@@ -17,7 +17,6 @@ COLUMNS = 16 * VECTORS
 binding.initialize_native_asmparser()
 _INT, _LONG = ir.IntType(32), ir.IntType(64)
 _FLOATS, _PAIRS = ir.VectorType(ir.FloatType(), 16), ir.VectorType(_INT, 16)
-_NUMBERS = types.CPointer(types.float32)
 _BITS = types.CPointer(types.uint32)
 
 
@@ -31,7 +30,7 @@ def tile(context, left, row, step, right, out, stride, pairs, add):
     Args:
         left, row, step: pairs of the left operand; pair p of row i is at left[i * row + p * step].
         right: pairs of the right operand; pair p of column j is at right[p * COLUMNS + j].
-        out, stride: sums, float32; the sum of row i and column j is at out[i * stride + j].
+        out, stride: the bits of float32 sums; the sum of row i and column j is at out[i * stride + j].
         add: whether the products are added to `out`. Otherwise they are written.
     """
 
@@ -84,7 +83,7 @@ def tile(context, left, row, step, right, out, stride, pairs, add):
                             builder.store(value, place, align=4)
 
     long = types.intp
-    return types.void(_BITS, long, long, _BITS, _NUMBERS, long, long, types.uint8), generate
+    return types.void(_BITS, long, long, _BITS, _BITS, long, long, types.uint8), generate
 
 
 @intrinsic
@@ -95,13 +94,3 @@ def bits_at(context, address, offset):
         return builder.gep(builder.inttoptr(arguments[0], _INT.as_pointer()), [arguments[1]])
 
     return _BITS(types.intp, types.intp), generate
-
-
-@intrinsic
-def floats_at(context, address, offset):
-    """Return a pointer to the float32 number `offset` of an array, whose first is at `address`."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.gep(builder.inttoptr(arguments[0], ir.FloatType().as_pointer()), [arguments[1]])
-
-    return _NUMBERS(types.intp, types.intp), generate

@@ -71,7 +71,7 @@ def test_the_whole_benchmark_runs_and_writes_rows(tmp_path, monkeypatch, capsys)
     kept, row = json.loads(file.read_text())["rows"]
     assert (kept["config"], row["config"], row["ruler"]) == ("other", "tiny", "torch-lean")
     assert {side: len(times) for side, times in row["all_ms"].items()} == {
-        "handloom": 4, "torch-lean": 4, "torch-bfloat16": 4,
+        "handloom": 4, "torch-lean": 4, "handloom-bfloat16": 4, "torch-bfloat16": 4,
     }  # fmt: skip
     median = {side: float(np.median(times)) for side, times in row["all_ms"].items()}
     assert row["command"].endswith("--threads 1")  # without the path of --json
