@@ -44,7 +44,8 @@ class Where(Function):
     broadcasts = True
 
     def forward(self, condition, x, y):
-        mask = condition if getattr(condition, "dtype", np.dtype(int)).kind == "b" else condition != np.bool_(False)
+        is_mask = hasattr(condition, "dtype") and condition.dtype.char == "?"
+        mask = condition if is_mask else condition != np.bool_(False)
         self.keep(mask)
         return chosen(mask, x, y)
 
