@@ -22,9 +22,9 @@ TRANSLATORS = {"en": "everyday-de-en", "de": "everyday-en-de"}
 DEFAULTS = {"translate": TRANSLATORS["en"], "generate": "gutenberg-15", "classify": "huffpost-42"}
 
 #: For each translator, a bound on the mean log-probability (nats) of a translation's tokens. Below it, a sentence is
-#: unlike the training data. Some 5 % of held-out Tatoeba sentences lie below the bound; `benchmarks.outside` measures
+#: unlike the training data. Some 8 % of held-out Tatoeba sentences lie below the bound; `benchmarks.outside` measures
 #: the rate for other texts.
-MIN_LOG_PROBABILITY = {"everyday-de-en": -0.49, "everyday-en-de": -0.58, "tatoeba-de-en": -0.66}
+MIN_LOG_PROBABILITY = {"everyday-de-en": -0.42, "everyday-en-de": -0.42, "tatoeba-de-en": -0.66}
 
 
 def min_log_probability(name: str | Path | None) -> float:

@@ -17,7 +17,7 @@ _SPELLED = 12  # numbers up to twelve are often written as words
 #: Copied letter by letter: addresses of pages, mail and houses, file names, `code`, dates, telephone numbers, codes
 #: with digits (B27, LH 452), amounts (250 g), and names after a title.
 _COPIED = r"""
-    (?:\w+://|www\.)[^\s<>"]*[\w/]  |  [\w.+-]+@[\w-]+(?:\.\w+)+  |  `[^`]+`
+    (?:\w+://|www\.)[^\s<>"]*[\w/]  |  \w[\w.+-]*@[\w-]+(?:\.\w+)+  |  `[^`]+`
   | (?<![\w./])\p{L}[\w-]+(?:\.\p{Ll}[\w-]+)+(?:/[\w./-]*\w)?
   | (?<![\w.,])(?:[12]?\d|0\d|3[01])\.(?:1[0-2]|0?\d)\.(?:\d{4}|\d\d)?(?!,?\d)
   | (?<![\w.,:])(?:\+\d[\d ()/-]{6,}\d|\d+(?:\s?[/-]\s?\d+)+(?:[ ]\d{2,})*|0\d{2,}(?:\ \d{2,})*)(?![\w.,:]\d)
