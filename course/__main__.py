@@ -3,24 +3,29 @@
 python -m handloom.course start DIR       create a folder with the texts and the files to complete
 python -m handloom.course check           check the chapters in order, and show what comes next
 python -m handloom.course check 1         check one chapter
+python -m handloom.course check --json    check all exercises, and print a JSON object for each
 python -m handloom.course hint 1          show a hint, more detailed each time; the fourth is the solution
 python -m handloom.course watch           check a chapter again whenever its file is saved
 python -m handloom.course ask 'Er singt.' translate with the model that chapter 15 trained
 """
 
+import json
 import shlex
 import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from .. import __version__
 from ..arguments import Parser, Whole
 from ..cli.command_line import run_main
 from ..errors import InputError
 from .chapter import Chapter, chapters
 from .checking import Report, bar, check, show
+from .exercise import Verdict
 from .folder import Folder, digest, start
 
 PAUSE = 0.5  # seconds between two checks for changes
@@ -37,6 +42,8 @@ def main() -> None:
     number: dict[str, Any] = {"type": Whole(1, len(chapters())), "metavar": "CHAPTER"}
     words = "number of the chapter: 1, 2, ..."
     one.add_argument("chapter", nargs="?", help=f"{words} (default: all chapters)", **number)
+    about = "check all exercises again, and print one JSON object a line and exercise, for a teacher's program"
+    one.add_argument("--json", action="store_true", help=about)
     about = "show a hint for the first exercise that does not pass yet"
     one = commands.add_parser("hint", parents=[inside], help=about)
     one.add_argument("chapter", help=words, **number)
@@ -63,6 +70,10 @@ def main() -> None:
         _watch(folder)
     elif arguments.command == "ask":
         _ask(folder, arguments.text)
+    elif arguments.json:
+        wanted = chapters() if arguments.chapter is None else [chapters()[arguments.chapter - 1]]
+        done = [_print_json(folder, chapter) for chapter in wanted]
+        sys.exit(0 if all(done) else 1)
     elif arguments.chapter is None:
         sys.exit(0 if _check_all(folder) else 1)
     else:
@@ -76,16 +87,34 @@ def _start(path: Path) -> None:
     print(f"    cd {shlex.quote(str(path))}\n    python -m handloom.course check")
 
 
-def _check(folder: Folder, chapter: Chapter) -> Report:
+def _check(folder: Folder, chapter: Chapter) -> tuple[Report, str]:
+    """Check a chapter and record the result. Return the report, and the digest of the learner's file."""
     file = digest(folder.file(chapter))
     report = check(chapter, folder.file(chapter))
     folder.keep(chapter, report.passed, file, report.helpers)
+    return report, file
+
+
+def _check_and_show(folder: Folder, chapter: Chapter) -> bool:
+    report, _ = _check(folder, chapter)
     show(report, folder)
-    return report
+    return report.done
+
+
+def _print_json(folder: Folder, chapter: Chapter) -> bool:
+    """Check a chapter, and print a line of JSON for each exercise: its verdict, the hints that were read, and so on."""
+    report, file = _check(folder, chapter)
+    for exercise in chapter.exercises:
+        verdict = report.verdicts.get(exercise.name) or report.verdicts.get("") or Verdict("open")
+        row = {"chapter": chapter.number, "exercise": exercise.name, "passed": verdict.passed, "state": verdict.state}
+        row |= {"message": verdict.text, "hints": folder.hints_read(chapter, exercise.name), "digest": file}
+        row |= {"time": datetime.now(UTC).isoformat(timespec="seconds"), "version": __version__}
+        print(json.dumps(row), flush=True)
+    return report.done
 
 
 def _check_one(folder: Folder, chapter: Chapter) -> bool:
-    done = _check(folder, chapter).done
+    done = _check_and_show(folder, chapter)
     if done:
         _overview(folder)
     return done
@@ -94,7 +123,7 @@ def _check_one(folder: Folder, chapter: Chapter) -> bool:
 def _check_all(folder: Folder) -> bool:
     """Check the chapters in order up to the first unfinished one. Skip unchanged chapters that have passed."""
     for chapter in chapters():
-        if not folder.is_done(chapter) and not _check(folder, chapter).done:
+        if not folder.is_done(chapter) and not _check_and_show(folder, chapter):
             break
     return _overview(folder)
 

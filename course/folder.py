@@ -53,10 +53,14 @@ class Folder:
         self.progress["chapters"][chapter.stem] = known
         self._save()
 
+    def hints_read(self, chapter: Chapter, exercise: str) -> int:
+        """Return the number of hints that were shown for an exercise; the fourth is the solution."""
+        return self.progress["hints"].get(f"{chapter.stem}.{exercise}", 0)
+
     def next_hint(self, chapter: Chapter, exercise: str) -> int:
         """Return the number of hints to show now, which grows by 1 with each call."""
-        key = f"{chapter.stem}.{exercise}"
-        count = self.progress["hints"][key] = min(self.progress["hints"].get(key, 0) + 1, 4)
+        count = min(self.hints_read(chapter, exercise) + 1, 4)
+        self.progress["hints"][f"{chapter.stem}.{exercise}"] = count
         self._save()
         return count
 

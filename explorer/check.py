@@ -1,6 +1,5 @@
 """The view "Gradient check", which compares the gradient of one call of a training step with finite differences."""
 
-import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -14,6 +13,7 @@ from ..autograd.gradcheck.planting import function_at, planted
 from ..autograd.ops.registry import implemented
 from ..errors import InputError
 from .asking import Ask
+from .graph import operand
 from .mutants import MUTANTS, Mutant
 from .packing import packed, spread
 from .step import StepCall
@@ -162,7 +162,7 @@ def _described(entries: EntryCheck, call: StepCall) -> dict[str, Any]:
     source = call.sources[index]
     positions = np.array(np.unravel_index(entries.positions, entries.shape)).T if entries.shape else entries.positions
     return {
-        "name": source if isinstance(source, str) else f"{_operand(call, index)}, from call {source}",
+        "name": source if isinstance(source, str) else f"{operand(call, index)}, from call {source}",
         "shape": list(entries.shape),
         "size": int(np.prod(entries.shape)),
         "ok": entries.ok,
@@ -174,12 +174,3 @@ def _described(entries: EntryCheck, call: StepCall) -> dict[str, Any]:
         "numeric": packed(entries.numeric, np.float64),
         "excess": packed(entries.excess, np.float64),
     }
-
-
-def _operand(call: StepCall, index: int) -> str:
-    """Return the name of an operand in the op's signature, such as "query", or "parts 2" for an element of a list."""
-    kind = type(call.seen.call)
-    plain = implemented(kind)[0]  # a quick implementation may take its operands as `*operands`
-    names = list(inspect.signature(getattr(plain, "forward", plain)).parameters.values())[isinstance(plain, type) :]
-    name = names[min(index, len(names) - 1)]
-    return f"{name.name} {index + 1}" if name.kind is name.VAR_POSITIONAL else name.name

@@ -47,6 +47,7 @@ def graph(subject: Subject, ask: Ask) -> dict[str, Any]:
         "open": sorted(opened),
         "rows": [{**row, "y": ROW * i} for i, row in enumerate(rows)],
         "arcs": lanes(edges),
+        "parts": {".".join(call.module): call.number for call in reversed(step.calls)},  # the first call of each module
         "height": ROW * len(rows),
         "parameters": [
             {"name": name, "shape": list(gradient.shape), "norm": float(np.linalg.norm(gradient))}
@@ -132,11 +133,17 @@ def call(subject: Subject, ask: Ask) -> dict[str, Any]:
         "module": ".".join(one.module),
         "form": form(one),
         "inputs": [
-            {"source": _source_text(step, source), "value": shown(value), "gradient": shown(g)}
-            for source, value, g in zip_longest(one.sources, seen.inputs, gradients)
+            {
+                "name": operand(one, number),
+                "source": _source_text(step, source),
+                "value": shown(value),
+                "gradient": shown(g),
+            }
+            for number, (source, value, g) in enumerate(zip_longest(one.sources, seen.inputs, gradients))
         ],
         "outputs": [{"value": shown(v), "gradient": shown(g)} for v, g in zip(seen.outputs, arrived, strict=True)],
         "saved": [shown(value) for value in (*seen.call.saved, *seen.call.kept) if isinstance(value, np.ndarray)],
+        "about": inspect.getdoc(implemented(type(seen.call))[0]) or "",
         "sources": sources_of(one),
         "composed": composed(one),
     }
@@ -168,15 +175,24 @@ def shown(value: Any) -> dict[str, Any] | None:
     }
 
 
+def operand(call: StepCall, index: int) -> str:
+    """Return the name of an operand in the op's signature, such as "query", or "parts 2" for an element of a list."""
+    kind = type(call.seen.call)
+    plain = implemented(kind)[0]  # a quick implementation may take its operands as `*operands`
+    names = list(inspect.signature(getattr(plain, "forward", plain)).parameters.values())[isinstance(plain, type) :]
+    name = names[min(index, len(names) - 1)]
+    return f"{name.name} {index + 1}" if name.kind is name.VAR_POSITIONAL else name.name
+
+
 def sources_of(one: StepCall) -> list[dict[str, Any]]:
-    """Return the source code of the call's rules, and of the plain implementation if a quick one was used."""
+    """Return the source code of the plain implementation if a quick one was used, and then of the call's rules."""
     kind = type(one.seen.call)
     texts = {name: getattr(kind, name, None) or getattr(one.seen.call, name, None) for name in ("forward", "backward")}
     if issubclass(kind, Elementwise):
         texts = {"the row of its table": kind.gradient}
     plain = implemented(kind)[0]
     if plain is not kind:
-        texts["plain"] = plain
+        texts = {"plain": plain} | texts
     found = []
     for name, function in texts.items():
         if function is None:
@@ -212,7 +228,7 @@ def composed(one: StepCall) -> dict[str, Any] | None:
         difference = float(np.abs(small.reshape(own.shape) - own).max(initial=0.0))
         rows.append({
             "input": number,
-            "source": one.sources[number] if isinstance(one.sources[number], str) else f"input {number}",
+            "source": one.sources[number] if isinstance(one.sources[number], str) else operand(one, number),
             "fused": shown(own),
             "composed": shown(small),
             "difference": difference,

@@ -249,7 +249,11 @@ class Subject:
     def facts(self) -> dict[str, Any]:
         """Return facts about the model for the page's header."""
         config = self.model.config
-        sizes = {name: getattr(config, name) for name in ("d_model", "nhead", "dropout") if hasattr(config, name)}
+        sizes = {
+            name: getattr(config, name)
+            for name in ("d_model", "nhead", "dropout", "norm_first")
+            if hasattr(config, name)
+        }
         return {
             "kind": self.kind,
             "run": self.run.name,

@@ -14,7 +14,7 @@ Change = Callable[[float], float]
 
 class Estimate(NamedTuple):
     value: float  # the derivative; NaN if the function isn't smooth here
-    noise: float  # what rounding may have added
+    noise: float  # what rounding, or a small kink within the steps, may have added
 
 
 def central_difference(change: Change, size: float, rounding: float) -> Estimate:
@@ -40,8 +40,9 @@ def central_difference(change: Change, size: float, rounding: float) -> Estimate
         s1, s2 = ((up + down) / (k * h) for k, (up, down) in enumerate(values[:2], start=1))
         fourth_order, sixth_order = (4 * q1 - q2) / 3, (15 * q1 - 6 * q2 + q3) / 10
         tolerance = 1e-5 * max(abs(q1), abs(q2), abs(q3)) + 100 * noise
-        if abs(sixth_order - fourth_order) <= tolerance and abs(s2 - 2 * s1) <= tolerance:
-            return Estimate(sixth_order, noise)
+        disagreement = abs(sixth_order - fourth_order)
+        if disagreement <= tolerance and abs(s2 - 2 * s1) <= tolerance:
+            return Estimate(sixth_order, noise + disagreement)
     return Estimate(np.nan, np.nan)
 
 

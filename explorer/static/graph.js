@@ -75,7 +75,7 @@ function draw() {
       h("tr", {}, h("th", { scope: "row", class: "mono" }, one.name), h("td", {}, one.shape.join(" × ")), h("td", { class: "gradient", "data-name": one.name, "data-value": one.norm }, brief(one.norm)))))));
   walk(Number(parts.slider.value));
   if (context.shared.call !== null && context.shared.call !== undefined) detailOf(context.shared.call);
-  else detailOf(data.count - 1);
+  else detailOf(data.parts[context.shared.part] ?? data.count - 1);
 }
 
 function rowOf(row, i) {
@@ -144,15 +144,17 @@ function drawCall(call) {
   const values = (label, source, value, gradient) => [h("tr", {}, h("th", { scope: "row" }, label), h("td", { class: "left" }, source),
     h("td", {}, value ? `${value.dtype} ${value.shape.join("×")}` : ""), h("td", { "data-value": value?.norm }, value ? brief(value.norm) : ""),
     h("td", { "data-value": gradient?.norm, class: "gradientnorm" }, gradient ? brief(gradient.norm) : "none"))];
-  const rows = [...call.inputs.flatMap((one, i) => values(`input ${i}`, one.source, one.value, one.gradient)),
+  const rows = [...call.inputs.flatMap((one, i) => values(one.name, one.source, one.value, one.gradient)),
     ...call.outputs.flatMap((one, i) => values(call.outputs.length > 1 ? `output ${i}` : "output", "", one.value, one.gradient))];
   const out = call.outputs.find((one) => one.gradient) ?? call.outputs[0];
   const region = (label, child) => h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, child);
+  const sources = call.sources.map((one, i) => h("details", { class: "numbers", open: !i }, h("summary", {}, `${one.name}, `, h("code", {}, one.file)), h("pre", { tabindex: 0 }, one.text)));
   parts.detail.replaceChildren(
     h("h3", {}, call.name), h("p", { class: "soft small" }, `call ${call.number}, in ${call.module || "the model itself"}; `,
       call.form === "fused" ? "fused: one call instead of several small ops" : "a single op"),
     h("button", { type: "button", onclick: () => context.go("check", { call: call.number }) }, "Check this gradient"),
-    h("p"), region("Values and gradients", table(null, ["value", "from", "array", "norm", "∇ norm"], rows)),
+    h("h4", {}, "The formula and its code"), h("pre", { tabindex: 0, class: "about" }, call.about), sources[0],
+    region("Values and gradients", table(null, ["value", "from", "array", "norm", "∇ norm"], rows)),
     h("h4", {}, "The output, first elements"), picture(out.value, "value"),
     ...(out.gradient ? [h("h4", {}, "Its gradient"), picture(out.gradient, "gradient")] : []),
     h("details", { class: "numbers" }, h("summary", {}, `Saved for the backward pass: ${call.saved.length} arrays`),
@@ -162,7 +164,7 @@ function drawCall(call) {
       region("Fused and composed", table(null, ["gradient of", "fused", "composed", "largest difference", "relative"], call.composed.gradients.map((one) => h("tr", {},
         h("th", { scope: "row", class: "mono" }, one.source), h("td", { "data-value": one.fused.norm }, brief(one.fused.norm)), h("td", { "data-value": one.composed.norm }, brief(one.composed.norm)),
         h("td", { "data-value": one.difference }, brief(one.difference)), h("td", { class: "relative", "data-value": one.relative }, brief(one.relative))))))] : []),
-    ...call.sources.map((one) => h("details", { class: "numbers", open: one.name === "backward" }, h("summary", {}, `${one.name}, `, h("code", {}, one.file)), h("pre", { tabindex: 0 }, one.text))),
+    ...sources.slice(1),
   );
   for (const item of parts.list.children) item.classList.toggle("chosen", item.dataset.kind === "call" && Number(item.dataset.first) === call.number);
   parts.section.dataset.call = call.number;

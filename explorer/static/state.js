@@ -3,9 +3,9 @@
 const text = String, number = Number, list = (value) => value.split(",").filter(Boolean);
 const KINDS = {
   text, off: list, layer: text, head: number, row: number, column: number, beside: text, temperature: number, width: number,
-  alpha: number, merges: number, word: text, block: number, call: number, card: number,
+  alpha: number, merges: number, word: text, block: number, call: number, part: text, card: number,
 };
-export const DEFAULTS = { text: null, off: [], layer: null, head: 0, row: null, column: null, beside: null, temperature: 1, width: null, alpha: null, merges: null, word: null, block: 4, call: null, card: null };
+export const DEFAULTS = { text: null, off: [], layer: null, head: 0, row: null, column: null, beside: null, temperature: 1, width: null, alpha: null, merges: null, word: null, block: 4, call: null, part: null, card: null };
 
 export const shared = { view: "model", facts: null, pass: null, ...DEFAULTS };
 

@@ -8,6 +8,7 @@ import pytest
 from handloom.autograd import Function, Tensor, gradcheck, gradgradcheck, ops
 from handloom.autograd.catalogue import CATALOGUE
 from handloom.autograd.gradcheck.__main__ import main
+from handloom.autograd.gradcheck.differences import STEPS, central_difference
 from handloom.nn import Dropout, Linear, Sequential
 
 RNG = np.random.default_rng(0)
@@ -240,3 +241,12 @@ def test_the_command_line_reports_what_is_wrong(monkeypatch, capsys) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
     assert "--seed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("steps", [0.5, 1.5, 2.5])
+@pytest.mark.parametrize("slope", [1e-5, 1e-4, 1.0])
+def test_a_small_kink_within_the_steps_is_no_wrong_gradient(steps: float, slope: float) -> None:
+    """The slope changes a little, at a distance of `steps` steps: the differences agree roughly, but not exactly."""
+    at = steps * STEPS[0]
+    value, noise = central_difference(lambda step: step + slope * max(step - at, 0.0), 1.0, 0.0)
+    assert abs(value - 1) <= 1e-7 + 20 * noise

@@ -1,6 +1,7 @@
 """The commands of the course: the learner's folder, errors in the learner's file, hints, progress, watching."""
 
 import io
+import json
 import os
 import re
 import shlex
@@ -19,7 +20,7 @@ from handloom.course.chapter import BUILT, ROOT, chapters, definition
 from handloom.course.checking import check
 from handloom.course.comparing import difference
 from handloom.course.exercise import Verdict, differing
-from handloom.course.folder import Folder, start
+from handloom.course.folder import Folder, digest, start
 from handloom.course.translator import as_translator, save_translator
 from handloom.course.trial import run
 from handloom.errors import InputError
@@ -355,6 +356,24 @@ def test_the_session_of_the_page_is_real(folder, monkeypatch, capsys) -> None:
     assert all(text.rstrip("\n") in page for text in spoken[:4])
     for chapter in chapters():
         assert f"| {chapter.number} | {chapter.title} |" in page
+
+
+def test_a_teachers_program_gets_a_line_of_json_for_each_exercise(folder, monkeypatch, capsys) -> None:
+    write(folder, "return Scalar(x.data * y.data, (x, y), lambda g: (g * y.data, g * x.data))")
+    call(monkeypatch, capsys, "hint", "1", "--dir", str(folder.path))
+    code, said = call(monkeypatch, capsys, "check", "1", "--json", "--dir", str(folder.path))
+    rows = [json.loads(line) for line in said.splitlines()]
+    assert code == 1
+    assert [(row["chapter"], row["exercise"], row["passed"], row["state"], row["hints"]) for row in rows] == [
+        (1, "multiply", True, "passed", 1),
+        (1, "tanh", False, "unwritten", 0),
+        (1, "backward", False, "open", 0),
+    ]
+    assert {row["digest"] for row in rows} == {digest(folder.file(FIRST))}
+    assert Folder(folder.path).passed(FIRST) == ["multiply"]
+    folder.file(FIRST).write_text("1 +", encoding="utf-8")
+    _, said = call(monkeypatch, capsys, "check", "1", "--json", "--dir", str(folder.path))
+    assert [json.loads(line)["state"] for line in said.splitlines()] == ["error"] * 3
 
 
 # -- solutions are no answers, and chapter 15's translator ------------------------------------------------------------

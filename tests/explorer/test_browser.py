@@ -63,6 +63,34 @@ def page(browser: Any, run_folder: Path) -> Iterator[Page]:
         page.page.close()
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_picture_of_the_model_has_each_step_of_a_layer(page: Page, width: int) -> None:
+    """The run has 2 post-norm layers: two steps in the encoder and three in the decoder, each with a sum and a norm."""
+    page.type(SENTENCE)
+    view = page.open("model")
+    view.set_viewport_size({"width": width, "height": 900})
+    view.reload()
+    view.wait_for_selector("#view-model[data-ready]")
+    assert [view.locator(f"#view-model {one}").count() for one in (".sum", ".norm", ".frame")] == [5, 5, 2]
+    texts = view.locator("#view-model svg").text_content()
+    assert "Encoder: × 2 layers" in texts
+    assert "Decoder: × 2 layers" in texts
+    boxes = {name: view.locator(f'#view-model .box:has-text("{name}")').last.bounding_box() for name in BOXES}
+    heights = [boxes[name]["y"] for name in BOXES]
+    assert heights == sorted(heights, reverse=True)
+    assert all(one["x"] >= 0 and one["x"] + one["width"] <= width for one in boxes.values())
+    assert heights[0] - heights[-1] < 640  # from the text to the answer in one window
+    view.locator('#view-model a.box:has-text("Feed-forward")').first.click()
+    view.wait_for_selector("#view-graph[data-call]")
+    assert view.locator("#graph-detail h3").inner_text() in ("LinearReLU", "LinearReLUCompiled", "LinearActivation")
+    assert "linear1" in view.locator("#graph-detail p").first.inner_text()
+    view.set_viewport_size({"width": 1280, "height": 900})
+
+
+#: Boxes from the bottom of the picture to its top.
+BOXES = ("Your text", "Causal self-attention", "Cross-attention", "Next token", "Beam search")
+
+
 def test_every_cell_drawn_is_a_weight_of_attention_maps(page: Page, run_folder: Path) -> None:
     page.type(SENTENCE)
     maps, _, _ = Translator.load(run_folder).attention_maps(SENTENCE)
@@ -180,7 +208,7 @@ def test_the_points_drawn_are_those_of_the_log_and_follow_it(browser: Any, run_f
 def test_odd_texts_are_answered_or_refused_in_the_words_of_the_page(page: Page, run_folder: Path, text: str) -> None:
     page.type(text)
     try:
-        expected = Translator.load(run_folder).translate([text])[0]
+        expected = Translator.load(run_folder).translate([text], split=False)[0]
     except InputError:
         page.page.wait_for_function("document.querySelector('#problem').textContent.startsWith('The')")
         assert page.page.get_attribute("main", "class") == "stale"  # the shown results belong to another text

@@ -181,8 +181,11 @@ def test_a_fused_call_has_the_gradients_of_its_composed_form(subject: Any, whole
         shown = graph.call(subject, Ask({"text": "Er singt.", "call": number}))
         assert shown["composed"]["gradients"]
         assert all(one["relative"] < 1e-4 for one in shown["composed"]["gradients"])
-        assert [one["name"] for one in shown["sources"]] == ["forward", "backward", "plain"]
-        assert "_plain(" in shown["sources"][2]["text"]
+        assert [one["name"] for one in shown["sources"]] == ["plain", "forward", "backward"]
+        assert "_plain(" in shown["sources"][0]["text"]
+        assert shown["about"]
+    shown = graph.call(subject, Ask({"text": "Er singt.", "call": fused["StandardAttention"]}))
+    assert [one["name"] for one in shown["inputs"]][:3] == ["query", "key", "value"]
 
 
 def test_a_planted_mistake_is_found_and_the_rule_itself_is_right(subject: Any, whole_graph: dict[str, Any]) -> None:
