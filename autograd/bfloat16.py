@@ -37,7 +37,6 @@ def rounds(*arrays: Any) -> bool:
     return _rounds.get() and all(isinstance(x, np.ndarray) and x.ndim == 2 and x.dtype == np.float32 for x in arrays)
 
 
-@replaceable
 def rounded(x: np.ndarray) -> np.ndarray:
     """Return float32 numbers rounded to bfloat16: to the nearest, or halfway between two to the even one."""
     bits = x.view(np.uint32)

@@ -132,10 +132,3 @@ def multiply(a, stride, along, packed, out, out_stride, rows, inner, columns, ad
                         line = carray(bits_at(out, at + r * out_stride), wide).view(np.float32)
                         for j in range(wide):
                             line[j] = line[j] + edge[r, j] if adds else edge[r, j]
-
-
-@exact
-def round_all(x, out):
-    """Round the bits of float32 numbers to bfloat16, and keep them as float32 numbers."""
-    for j in range(len(x)):
-        out[j] = rounded(x[j]) << _U(16)

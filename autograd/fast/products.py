@@ -4,7 +4,6 @@
 """
 
 import functools
-import inspect
 import math
 from typing import Any
 
@@ -52,18 +51,6 @@ def bfloat16_carried_out() -> str:
     if why := no_instructions():
         return f"rounds the operands and multiplies in float32, which is slower than fp32 ({why})"
     return "multiplies by the processor's AVX512-BF16 instructions"
-
-
-_rounded_by_numpy: Any = inspect.unwrap(rounded)
-
-
-@replaces(rounded)
-def rounded_by_loop(x: np.ndarray) -> np.ndarray:
-    if no_instructions() or x.size < compiled.MIN_ARRAY_SIZE:
-        return _rounded_by_numpy(x)
-    out = np.empty(x.shape, np.float32)
-    _loops().round_all(np.ascontiguousarray(x).reshape(-1).view(np.uint32), out.reshape(-1).view(np.uint32))
-    return out
 
 
 class Packed:
