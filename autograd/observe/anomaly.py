@@ -123,7 +123,7 @@ def _callers_line() -> str:
         module = frame.f_globals.get("__name__", "")
         if not module.startswith("handloom."):
             break
-        if not module.startswith("handloom.autograd."):
+        if not module.startswith(("handloom.autograd.", "handloom.kinds")):
             inner.append(f"  through {_location(frame)}")
         frame = frame.f_back
     if frame is None:

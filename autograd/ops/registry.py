@@ -58,7 +58,7 @@ QUICK: dict[Callable[..., Any], list[Implementation]] = {}
 def declare(reference: Callable[..., Any], composed: bool = False) -> Callable[[F], F]:
     """Return a decorator that registers a public op with its reference, with which tests compare it.
 
-    Options are checked by their annotations (`arguments.py`). `composed` is true for an op without options that calls
+    Options are checked by their annotations (`kinds.py`). `composed` is true for an op without options that calls
     other ops: its errors then get its own name.
     """
 
