@@ -5,10 +5,11 @@ an op all share the leaf's memory. Each change calls `note`. A check compares on
 graph is older than the latest change.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
+from typing import Any
 
-from .backend import Array, address_of
+from .backend import Array, address_of, is_array
 from .locks import new_lock
 from .origin import call_numbers
 
@@ -79,3 +80,29 @@ def _region(array: Array) -> tuple[int, int]:
 
 #: The changes in this process.
 changes = Changes()
+
+
+def held(call: Any) -> Iterator[tuple[str, Any]]:
+    """Yield a name and the array for every array that this call keeps for its backward rule."""
+    identities = call._identities[: len(call.inputs)] if call.inputs else []
+    for position, value in enumerate(call._saved or ()):
+        if is_array(value):
+            of_input = id(value) in identities
+            yield (f"input {identities.index(id(value))}" if of_input else f"saved array {position}"), value
+    own = {name: value for name, value in vars(call).items() if not name.startswith("_")}
+    for name, value in {"kept array": own.pop("kept", ()), **own}.items():
+        for position, part in enumerate(value if isinstance(value, tuple | list) else (value,)):
+            if is_array(part):
+                yield (f"{name} {position}" if isinstance(value, tuple | list) else name), part
+
+
+def refuse_if_changed(call: Any) -> None:
+    """Raise RuntimeError if an array that the call's backward rule needs was changed since the call."""
+    arrays = list(held(call))
+    index = changes.find([array for _, array in arrays], call.number)
+    if index is not None:
+        name, array = arrays[index]
+        raise RuntimeError(
+            f"{call.name}: {name} of shape {array.shape} was changed in place after the forward pass, so the "
+            "gradient would be wrong. Change this array after backward(), or change a copy."
+        )

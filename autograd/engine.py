@@ -172,7 +172,8 @@ def _key(origin: Origin) -> tuple[int, int]:
 
 
 def _alike(x: Any, y: Any) -> bool:
-    return x.shape == y.shape and x.dtype == y.dtype and (type(x) is type(y) is np.ndarray or _form(x) == _form(y))
+    on_one_device = type(x) is type(y) is np.ndarray or device_of(x) == device_of(y)
+    return on_one_device and x.shape == y.shape and x.dtype == y.dtype
 
 
 def _form(x: Any) -> str:

@@ -6,17 +6,17 @@ the code that all ops share: recording, summing gradients over broadcast axes, a
 dtype.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from .backend import Array, as_array, is_array, native
-from .changes import changes
-from .half import HALF, widened
-from .operands import apart, explained, holds_tensors, stacked, tell_apart, weaken
+from .backend import Array, is_array
+from .changes import changes, refuse_if_changed
+from .gradient import fitted
+from .half import any_half, forward_in_float32, widened
+from .operands import apart, copy_kept, explained, unpacked
 from .origin import Origin, call_numbers, grad_enabled
-from .sums import unbroadcast
 from .tensor import Tensor
 
 # The active observer, which then runs the forward and backward computation of every call.
@@ -24,8 +24,6 @@ observer: Any = None
 
 _new = object.__new__
 _ndarray = np.ndarray
-_PLAIN = (int, float, complex)  # operands that `forward` takes as they are
-_SMALL = 256  # elements of an array that is copied in less time than it takes to find out whether a rule keeps it
 
 
 class Function:
@@ -101,68 +99,28 @@ class Function:
     # -- the call --------------------------------------------------------------------------------------------------
 
     def __call__(self, *operands: Any) -> Any:
-        arrays: list[Any] = []
-        origins: list[Origin | None] = []
-        record = scalars = False
-        plain: tuple[int, ...] = ()  # the positions of arrays of the caller
-        numbers = 0
-        for operand in operands:
-            if isinstance(operand, Tensor):
-                array = operand.data
-                arrays.append(array)
-                if operand.requires_grad:
-                    origin = operand._origin
-                    if origin is None or (
-                        origin.node is None and (origin.shape != array.shape or origin.dtype != array.dtype)
-                    ):
-                        origin = operand.origin
-                    origins.append(origin)
-                    record = True
-                    continue
-            else:
-                if type(operand) is _ndarray and operand.dtype.isnative:
-                    if operand.size <= _SMALL:
-                        operand = operand.copy()  # the caller may fill it again
-                    else:
-                        plain += (len(arrays),)
-                elif isinstance(operand, np.generic):
-                    scalars = True
-                elif isinstance(operand, _PLAIN):
-                    numbers += 1
-                else:
-                    if isinstance(operand, list | tuple) and holds_tensors(operand):
-                        return self(*map(stacked, operands))
-                    operand = native(operand) if is_array(operand) else as_array(operand, f"{self.name}: operands")
-                    plain += (len(arrays),)
-                arrays.append(operand)
-            origins.append(None)
-        if numbers and not record and numbers == len(arrays):
-            arrays = [as_array(x, self.name) for x in arrays]  # Python's own arithmetic has other rules
-        if scalars:
-            weaken(arrays)
-        if record:
-            record = grad_enabled.get()
-            if len(arrays) > 1 and (arrays[0] is arrays[1] or len(arrays) > 2):
-                tell_apart(arrays, origins)
+        arrays, origins, borrowed = unpacked(self, operands)
         try:
             if observer is not None:
                 output = observer.forward(self, arrays)
+            elif self.float16 == "widened" and any_half(arrays):
+                output = forward_in_float32(self, arrays)
             else:
-                output = self.forward(*arrays) if self.float16 != "widened" else self.evaluate(*arrays)
+                output = self.forward(*arrays)
         except (ValueError, TypeError, IndexError) as error:
             raise explained(self.name, error, arrays) from error
+        record = origins is not None
         if record:
             if self.number >= 0:
                 raise RuntimeError(
                     f"{self.name}: a Function object can be called only once; create a new object for each call"
                 )
-            if plain and (self._saved or self.kept):
-                self._copy_kept(plain, arrays)
-            self.number = next(call_numbers)
-            self.inputs = origins
+            if borrowed:
+                copy_kept(self, borrowed, arrays)
+            self.number, self.inputs = next(call_numbers), origins
             self._identities = [id(arrays[0]), id(arrays[1])] if len(arrays) == 2 else list(map(id, arrays))
-        elif plain and grad_enabled.get():  # a later call may be recorded and keep the result
-            output = tuple(apart(x, arrays) for x in output) if type(output) is tuple else apart(output, arrays)
+        elif borrowed and grad_enabled.get():  # a later call may be recorded and keep the result
+            output = apart(output, arrays)
         if type(output) is not tuple:
             return self._wrap(output, 0, record)
         self.output_count = len(output)
@@ -170,35 +128,9 @@ class Function:
 
     def evaluate(self, *arrays: Any) -> Any:
         """Return forward(*arrays), computed as `float16` says."""
-        if self.float16 == "widened":
-            for x in arrays:
-                if getattr(x, "dtype", None) == HALF:
-                    return self._widened_forward(arrays)
+        if self.float16 == "widened" and any_half(arrays):
+            return forward_in_float32(self, arrays)
         return self.forward(*arrays)
-
-    def _widened_forward(self, arrays: Sequence[Any]) -> Any:
-        wide = list(map(widened, arrays))
-        output = self.forward(*wide)
-        outputs = output if type(output) is tuple else (output,)
-        given = [x if hasattr(x, "dtype") else 0.0 for x in arrays]
-        narrow = np.result_type(*given) == HALF
-        rounded = [y.astype(HALF) if narrow and y.dtype == np.float32 else y for y in outputs]
-        # Inputs and outputs are saved as they are outside this call, and widened again for `backward`.
-        outside = {id(y): x for y, x in zip((*wide, *outputs), (*arrays, *rounded), strict=True)}
-        self._saved, self._half = tuple(outside.get(id(x), x) for x in self._saved or ()), True
-        return tuple(rounded) if type(output) is tuple else rounded[0]
-
-    def _copy_kept(self, plain: tuple[int, ...], arrays: list[Any]) -> None:
-        """Copy the plain arrays that the backward rule keeps: the caller may fill a buffer again. (Tensors are not
-        copied: the engine notices their changes.)
-        """
-        count, held = len(self._saved or ()), [*(self._saved or ()), *self.kept]
-        for position in plain:
-            array = arrays[position]
-            if any(value is array for value in held):
-                arrays[position] = array.copy()
-                held = [arrays[position] if value is array else value for value in held]
-        self._saved, self.kept = tuple(held[:count]), tuple(held[count:])
 
     def _wrap(self, array: Any, slot: int, record: bool) -> Tensor:
         """Return the Tensor of output number `slot`."""
@@ -255,7 +187,7 @@ class Function:
         if self._saved is None:
             raise self.freed()
         if changes.last > self.number:
-            self._refuse_if_changed()
+            refuse_if_changed(self)
         inputs, call = self.inputs, self
         if as_tensors or wanted is not None:
             call = _new(type(self))  # other passes, also in other threads, may be using the call itself
@@ -273,7 +205,7 @@ class Function:
             results = (results,)
         if len(results) != len(inputs):
             raise RuntimeError(f"{self.name}.backward returned {len(results)} gradients for {len(inputs)} inputs")
-        fitted = []
+        checked = []
         for position, origin in enumerate(inputs):
             result = results[position]
             if origin is None or (wanted is not None and not wanted[position]):
@@ -281,65 +213,15 @@ class Function:
             elif result is not None:
                 plain = type(result) is _ndarray and not as_tensors
                 if not plain or result.shape != origin.shape or result.dtype != origin.dtype:
-                    result = self._fitted(result, origin, gradients, as_tensors)
-            fitted.append(result)
-        return fitted
+                    result = fitted(self, result, origin, gradients, as_tensors)
+            checked.append(result)
+        return checked
 
     def freed(self) -> RuntimeError:
         return RuntimeError(
             f"{self.name}: the graph was freed by an earlier backward pass. Pass retain_graph=True to that pass, or "
             "compute the result again before the second pass."
         )
-
-    def held(self) -> Iterator[tuple[str, Any]]:
-        """Yield a name and the array for every array that this call keeps for its backward rule."""
-        identities = self._identities[: len(self.inputs)] if self.inputs else []
-        for position, value in enumerate(self._saved or ()):
-            if is_array(value):
-                of_input = id(value) in identities
-                yield (f"input {identities.index(id(value))}" if of_input else f"saved array {position}"), value
-        own = {name: value for name, value in vars(self).items() if not name.startswith("_")}
-        for name, value in {"kept array": own.pop("kept", ()), **own}.items():
-            for position, part in enumerate(value if isinstance(value, tuple | list) else (value,)):
-                if is_array(part):
-                    yield (f"{name} {position}" if isinstance(value, tuple | list) else name), part
-
-    def _refuse_if_changed(self) -> None:
-        held = list(self.held())
-        index = changes.find([array for _, array in held], self.number)
-        if index is not None:
-            name, array = held[index]
-            raise RuntimeError(
-                f"{self.name}: {name} of shape {array.shape} was changed in place after the forward pass, so the "
-                "gradient would be wrong. Change this array after backward(), or change a copy."
-            )
-
-    def _fitted(self, gradient: Any, origin: Origin, gradients: list[Any], as_tensors: bool) -> Any:
-        """Return one input's gradient in the input's shape and dtype. Raises RuntimeError if this is impossible."""
-        if as_tensors and not isinstance(gradient, Tensor):
-            raise RuntimeError(
-                f"{self.name}.backward supports only arrays, so its gradient can't be differentiated again"
-            )
-        if gradient.shape != origin.shape:
-            if not self.broadcasts:
-                raise RuntimeError(
-                    f"{self.name}.backward returned a gradient of shape {gradient.shape} for an input of shape "
-                    f"{origin.shape}; if forward broadcasts its inputs, set `broadcasts = True` to sum the gradient"
-                )
-            try:
-                gradient = unbroadcast(gradient, origin.shape)
-            except ValueError as error:
-                raise RuntimeError(f"{self.name}.backward: {error}") from error
-        if isinstance(gradient, np.generic):
-            gradient = np.asarray(gradient)  # NumPy's arithmetic on 0-d arrays answers with scalars
-        if gradient.dtype != origin.dtype:
-            rounded = (origin.dtype, gradient.dtype) == (HALF, np.float32)  # the rule computed in float32
-            if not rounded and any(g is not None and g.dtype == origin.dtype for g in gradients):
-                raise RuntimeError(
-                    f"{self.name}.backward returned a gradient of {gradient.dtype} for an input of {origin.dtype}"
-                )
-            gradient = gradient.astype(origin.dtype)
-        return gradient
 
     def release(self) -> None:
         """Free the saved values. A second backward pass through this call then raises an error."""

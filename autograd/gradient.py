@@ -1,12 +1,41 @@
-"""What the backward pass does with one gradient: it adds the gradients of a tensor's uses, and calls hooks."""
+"""What the backward pass does with one gradient: fit it to its input, add it to those of other uses, call hooks."""
 
 from typing import Any
 
 import numpy as np
 
 from .backend import array_module, is_array, native
+from .half import HALF
+from .origin import Origin
 from .row_gradient import SelfAdding
+from .sums import unbroadcast
 from .tensor import Tensor
+
+
+def fitted(call: Any, gradient: Any, origin: Origin, gradients: list[Any], as_tensors: bool) -> Any:
+    """Return one input's gradient in the input's shape and dtype. Raises RuntimeError if this is impossible."""
+    if as_tensors and not isinstance(gradient, Tensor):
+        raise RuntimeError(f"{call.name}.backward supports only arrays, so its gradient can't be differentiated again")
+    if gradient.shape != origin.shape:
+        if not call.broadcasts:
+            raise RuntimeError(
+                f"{call.name}.backward returned a gradient of shape {gradient.shape} for an input of shape "
+                f"{origin.shape}; if forward broadcasts its inputs, set `broadcasts = True` to sum the gradient"
+            )
+        try:
+            gradient = unbroadcast(gradient, origin.shape)
+        except ValueError as error:
+            raise RuntimeError(f"{call.name}.backward: {error}") from error
+    if isinstance(gradient, np.generic):
+        gradient = np.asarray(gradient)  # NumPy's arithmetic on 0-d arrays answers with scalars
+    if gradient.dtype != origin.dtype:
+        rounded = (origin.dtype, gradient.dtype) == (HALF, np.float32)  # the rule computed in float32
+        if not rounded and any(g is not None and g.dtype == origin.dtype for g in gradients):
+            raise RuntimeError(
+                f"{call.name}.backward returned a gradient of {gradient.dtype} for an input of {origin.dtype}"
+            )
+        gradient = gradient.astype(origin.dtype)
+    return gradient
 
 
 class Gradient:

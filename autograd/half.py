@@ -5,7 +5,7 @@ ops is marked with `in_float32`. Their texts contain only the formula.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,3 +31,26 @@ def in_float32(function: F) -> F:
 
     narrowing: Any = call
     return narrowing
+
+
+def any_half(arrays: Sequence[Any]) -> bool:
+    """Return whether one of the arrays is float16."""
+    for x in arrays:  # noqa: SIM110  (a generator takes three times as long)
+        if getattr(x, "dtype", None) == HALF:
+            return True
+    return False
+
+
+def forward_in_float32(call: Any, arrays: Sequence[Any]) -> Any:
+    """Return call.forward(*arrays), computed in float32 in place of float16 and rounded.
+
+    Inputs and outputs are saved as they are outside the call. `Function.saved` widens them again for `backward`.
+    """
+    wide = list(map(widened, arrays))
+    output = call.forward(*wide)
+    outputs = output if type(output) is tuple else (output,)
+    narrow = np.result_type(*(x if hasattr(x, "dtype") else 0.0 for x in arrays)) == HALF
+    rounded = tuple(y.astype(HALF) if narrow and y.dtype == np.float32 else y for y in outputs)
+    outside = {id(y): x for y, x in zip((*wide, *outputs), (*arrays, *rounded), strict=True)}
+    call._saved, call._half = tuple(outside.get(id(x), x) for x in call._saved or ()), True
+    return rounded if type(output) is tuple else rounded[0]

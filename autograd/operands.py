@@ -1,24 +1,90 @@
-"""The operands of a call of an op: lists that contain Tensors, arrays that two operands share, errors about them."""
+"""The operands of a call of an op: Tensors, arrays of the caller, numbers, lists; and errors about them."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .backend import array_module, device_of, is_array
+from .backend import array_module, as_array, device_of, is_array, native
 from .changes import overlap
-from .origin import Origin
+from .origin import Origin, grad_enabled
 from .tensor import Tensor
 
+_ndarray = np.ndarray
+_PLAIN = (int, float, complex)  # operands that `forward` takes as they are
+_SMALL = 256  # elements of an array that is copied in less time than it takes to find out whether a rule keeps it
 
-def apart(array: Any, operands: list[Any]) -> Any:
+
+def unpacked(call: Any, operands: Sequence[Any]) -> tuple[list[Any], list[Origin | None] | None, tuple[int, ...]]:
+    """Return the arrays and numbers for a call of an op; if the call is recorded, the origins of the operands that
+    require a gradient (None for others), else None; and the positions of large arrays that are the caller's.
+    """
+    arrays: list[Any] = []
+    origins: list[Origin | None] = []
+    borrowed: tuple[int, ...] = ()
+    record = scalars = False
+    numbers = 0
+    for operand in operands:
+        if isinstance(operand, Tensor):
+            array = operand.data
+            arrays.append(array)
+            if operand.requires_grad:
+                origin = operand._origin
+                if origin is None or (
+                    origin.node is None and (origin.shape != array.shape or origin.dtype != array.dtype)
+                ):
+                    origin = operand.origin
+                origins.append(origin)
+                record = True
+                continue
+        else:
+            if type(operand) is _ndarray and operand.dtype.isnative:
+                if operand.size <= _SMALL:
+                    operand = operand.copy()  # the caller may fill it again
+                else:
+                    borrowed += (len(arrays),)
+            elif isinstance(operand, np.generic):
+                scalars = True
+            elif isinstance(operand, _PLAIN):
+                numbers += 1
+            else:
+                if isinstance(operand, list | tuple) and holds_tensors(operand):
+                    return unpacked(call, [stacked(other) for other in operands])
+                operand = native(operand) if is_array(operand) else as_array(operand, f"{call.name}: operands")
+                borrowed += (len(arrays),)
+            arrays.append(operand)
+        origins.append(None)
+    if scalars:
+        weaken(arrays)
+    if not record:
+        if numbers and numbers == len(arrays):
+            arrays = [as_array(x, call.name) for x in arrays]  # Python's own arithmetic has other rules
+        return arrays, None, borrowed
+    if len(arrays) > 1 and (arrays[0] is arrays[1] or len(arrays) > 2):
+        tell_apart(arrays, origins)
+    return arrays, origins if grad_enabled.get() else None, borrowed
+
+
+def copy_kept(call: Any, borrowed: tuple[int, ...], arrays: list[Any]) -> None:
+    """Copy the caller's arrays that the backward rule keeps: the caller may fill a buffer again. (Tensors are not
+    copied: the engine notices their changes.)
+    """
+    count, held = len(call._saved or ()), [*(call._saved or ()), *call.kept]
+    for position in borrowed:
+        array = arrays[position]
+        if any(value is array for value in held):
+            arrays[position] = array.copy()
+            held = [arrays[position] if value is array else value for value in held]
+    call._saved, call.kept = tuple(held[:count]), tuple(held[count:])
+
+
+def apart(output: Any, operands: list[Any]) -> Any:
     """Return the result of a call that is not recorded, in memory of its own: not a view of the caller's arrays."""
-    if getattr(array, "base", None) is None:
-        for operand in operands:
-            if array is operand:
-                return array.copy()
-        return array
-    return array.copy() if any(is_array(x) and overlap(array, x) for x in operands) else array
+    if type(output) is tuple:
+        return tuple(apart(array, operands) for array in output)
+    if getattr(output, "base", None) is None:
+        return output.copy() if any(output is operand for operand in operands) else output
+    return output.copy() if any(is_array(x) and overlap(output, x) for x in operands) else output
 
 
 def holds_tensors(values: Any) -> bool:

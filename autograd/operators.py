@@ -19,11 +19,8 @@ if TYPE_CHECKING:  # the ops import this package; `bind` passes them in
 Method = Callable[[Any, Any], Any]
 
 
-def _methods(op: str) -> tuple[Method, Method, Method]:
+def _methods(op: str) -> tuple[Any, Method, Method]:
     """Return the methods of an operator: for `x + y` with a Tensor x, for `y + x` with another y, and for `x += y`."""
-
-    def forward(self: Any, other: Any) -> Tensor:
-        return getattr(_ops, op)(self, other)
 
     def reflected(self: Any, other: Any) -> Tensor:
         return getattr(_ops, op)(other, self)
@@ -31,7 +28,7 @@ def _methods(op: str) -> tuple[Method, Method, Method]:
     def in_place(self: Any, other: Any) -> Tensor:
         return self._update(getattr(_ops, op), other)
 
-    return forward, reflected, in_place
+    return next(called(op)), reflected, in_place
 
 
 class _Op(str):

@@ -35,12 +35,11 @@ def summed(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
         if is_array(x) and x.dtype == HALF:
             return summed(x.astype(np.float32), axis, keepdims).astype(np.float16)
         return x.sum(axis=axis, keepdims=keepdims)
-    flags = x.flags
-    if (
+    if x.size <= BLOCK or (
         # NumPy's own sum runs along the memory, or adds few numbers.
-        (axis is None and flags.forc)
-        or (flags.c_contiguous and (axis == -1 or axis == x.ndim - 1 or (axis == 0 and x.shape[:1] <= (BLOCK,))))
-    ):
+        x.flags.forc if axis is None
+        else x.flags.c_contiguous and (axis == -1 or axis == x.ndim - 1 or (axis == 0 and len(x) <= BLOCK))
+    ):  # fmt: skip
         return _reduce(x, axis, None, None, keepdims)
     if x.size <= FEW:
         return _reduce(x, axis, np.float64, None, keepdims).astype(x.dtype)

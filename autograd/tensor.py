@@ -350,7 +350,8 @@ def array_of(value: Any) -> Any:
 
 def shape_of(value: Any, name: str = "operands") -> tuple[int, ...]:
     """Return the shape of a Tensor, an array, a number or nested lists; ValueError, with `name`, for ragged lists."""
-    return value.shape if hasattr(value, "shape") else as_array(value, name).shape
+    shape = getattr(value, "shape", None)
+    return as_array(value, name).shape if shape is None else shape
 
 
 def is_recorded(*operands: Any) -> bool:

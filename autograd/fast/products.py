@@ -91,7 +91,10 @@ def multiply(a: np.ndarray, b: Any, out: np.ndarray, add: bool = False) -> None:
 
     `out` (m, n) must share no memory with a or b, and the numbers of a row must be contiguous.
     """
-    if not isinstance(b, Packed) and rounds(a, b, out):
+    if not isinstance(b, Packed):
+        if not rounds(a, b, out):
+            mkl.multiply(a, b, out, add)
+            return
         b = right_operand(b)
     if isinstance(b, Packed):
         inner, columns = b.shape
@@ -102,7 +105,7 @@ def multiply(a: np.ndarray, b: Any, out: np.ndarray, add: bool = False) -> None:
             rows.ctypes.data, stride, along, b.bits, out.ctypes.data, out.strides[0] // 4, len(a), inner, columns, add
         )
     else:
-        mkl.multiply(rounded(a) if rounds(a, b, out) else a, b, out, add)
+        mkl.multiply(rounded(a), b, out, add)
 
 
 # -- products and Einstein summation -----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import is_array, to_device
+from ..changes import held
 from ..function import Function
 from ..operands import described
 from ..origin import BlockDecorator
@@ -54,7 +55,7 @@ class detect_anomaly(Observer, BlockDecorator):  # noqa: N801  (reads as a state
             if bad := _bad_kind(array, [*arrays, *vars(call).values()]):
                 raise AnomalyError(f"{call.name} made {bad} from {described(arrays)}\n{line}")
         # For the backward pass: the line, and checksums of the arrays that the rule needs.
-        call._seen = line, {id(array): _checksum(array) for _, array in call.held()}
+        call._seen = line, {id(array): _checksum(array) for _, array in held(call)}
         return output
 
     def backward(self, call: Function, rule: Callable[..., Any], gradients: list[Any]) -> Any:
@@ -65,7 +66,7 @@ class detect_anomaly(Observer, BlockDecorator):  # noqa: N801  (reads as a state
                     f"backward(), a hook made it, or a sum of gradients overflowed\n{self.line_of(call)}"
                 )
         seen = call._seen[1] if call._seen else {}
-        for name, array in call.held():  # without arrays that an earlier pass has handed over
+        for name, array in held(call):  # without arrays that an earlier pass has handed over
             if (checksum := _checksum(array)) != seen.get(id(array), checksum):
                 raise AnomalyError(
                     f"{call.name}: {name} of shape {array.shape}, which its backward pass needs, was changed after the "
@@ -76,7 +77,7 @@ class detect_anomaly(Observer, BlockDecorator):  # noqa: N801  (reads as a state
         outgoing = results if isinstance(results, tuple) else (results,)
         for position, (gradient, origin) in enumerate(zip(outgoing, call.inputs, strict=False)):
             if origin is not None and (bad := _bad_kind(as_dense(array_of(gradient)), [])):
-                shapes = described([array for _, array in call.held()])
+                shapes = described([array for _, array in held(call)])
                 raise AnomalyError(
                     f"{call.name}.backward made {bad} in the gradient of input {position}, of shape {gradient.shape}; "
                     f"the call had saved {shapes or 'nothing'}\n{self.line_of(call)}"

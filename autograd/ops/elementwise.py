@@ -142,11 +142,13 @@ class Elementwise(Function):
     """A function of one argument, whose class `elementwise` creates from the function's rules."""
 
     value: ClassVar[Any]
+    of_numpy: ClassVar[Any] = None  # NumPy's function, which is the value for an array on the CPU
     gradient: ClassVar[Any]
     needed: ClassVar[slice]  # of (x, y)
 
     def forward(self, x):
-        y = self.value(x, array_module(x))
+        xp = array_module(x)
+        y = self.of_numpy(x) if xp is np and self.of_numpy is not None else self.value(x, xp)
         self._saved = (x, y)[self.needed]  # as `save` does; for small arrays, the time of the call would matter
         return y
 
@@ -176,9 +178,11 @@ def elementwise(
     """
     own = name.lower()
     of_numpy: Any = getattr(np, own, None)
-    value = value or (lambda x, xp: (of_numpy if xp is np else getattr(xp, own))(x))
     needed = {"x": slice(0, 1), "y": slice(1, 2), "": slice(0)}[saved]
-    rules = {"value": staticmethod(value), "gradient": staticmethod(gradient), "needed": needed}
+    rules = {"gradient": staticmethod(gradient), "needed": needed}
+    if value is None:
+        value, rules["of_numpy"] = lambda x, xp: getattr(xp, own)(x), staticmethod(of_numpy)
+    rules["value"] = staticmethod(value)
     kind: Any = type(name, (Elementwise,), {**rules, "__doc__": text, "__module__": gradient.__module__})
 
     def function(x: Any) -> Tensor:
