@@ -25,7 +25,7 @@ MUTANTS = (
     Mutant(("Linear",), "a factor too many", "ops.linear:Linear.backward",
            "product(g.T, rows)", "product(g.T, rows) * 2"),
     Mutant(("LinearOnCPU",), "a mean instead of a sum", "fast.linear:LinearOnCPU.gradients",
-           "= summed(columns, 0)", "= columns.mean(axis=0)"),
+           "= sum_of_rows(columns)", "= columns.mean(axis=0)"),
     Mutant(("LinearOnCPU",), "the wrong operand", "fast.linear:LinearOnCPU.gradients",
            "multiply(columns.T, right_of_dw,", "multiply((columns * columns).T, right_of_dw,"),
     Mutant(("LinearReLUOnCPU",), "the slope below zero", "fast.linear:LinearReLUOnCPU.mask_gradient",

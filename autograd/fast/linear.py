@@ -14,10 +14,9 @@ from ..ops.linear import Linear, check_shapes, linear_activation_plain
 from ..ops.registry import QuickImplementation, all_of, implements, on_cpu
 from ..ops.selection import selected
 from ..random import ReplayedMask
-from ..sums import summed
 from ..tensor import Tensor
 from .parallel import FLOPS, parallel_for, parallel_jobs
-from .products import divided_product, multiply, right_operand
+from .products import divided_product, multiply, right_operand, sum_of_rows
 
 #: A linear layer with at most so many multiplications is left to the plain one, whose calls of NumPy take less time.
 MIN_MULTIPLICATIONS = 1 << 18
@@ -85,7 +84,7 @@ class LinearOnCPU(Linear):
             if dw is not None:
                 multiply(columns.T, right_of_dw, out=dw[start:stop])
             if db is not None:
-                db[start:stop] = summed(columns, 0)
+                db[start:stop] = sum_of_rows(columns)
 
         jobs = [(len(rows), by_rows, weight.size / speed(weight))] if dx is not None else []
         if dw is not None or db is not None:

@@ -14,14 +14,12 @@ from ..ops.registry import QuickImplementation, implements, on_cpu
 from ..quick import blocks, slices
 from .loss import divisor_of_mean
 from .parallel import FLOPS, parallel_for
-from .products import multiply
+from .products import SUMMED_ROWS, multiply
 
 #: Bytes of logits held at a time; half of the weight's bytes if that is more. For every block BLAS packs the weight
 #: again and adds to dW. One block of all logits, however, would take more memory than the rest of the step.
 BLOCK_BYTES = 1 << 25
 
-#: The number of rows of which BLAS computes one sum: its error grows with this number.
-SUMMED_ROWS = 64
 
 #: The number of parts into which the classes are divided among threads.
 CLASS_PARTS = 8

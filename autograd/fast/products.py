@@ -15,6 +15,7 @@ from ..bfloat16 import rounded, rounds
 from ..ops import linalg
 from ..ops.einsum import product as einsum_product
 from ..quick import replaces
+from ..sums import summed
 from . import compiled, mkl
 from .parallel import FLOPS, MIN_SHARED, MIN_SHARED_VECTOR, one_blas_thread, parallel_for
 
@@ -106,6 +107,20 @@ def multiply(a: np.ndarray, b: Any, out: np.ndarray, add: bool = False) -> None:
         )
     else:
         mkl.multiply(rounded(a), b, out, add)
+
+
+#: The number of rows of which BLAS computes one sum: its error grows with this number.
+SUMMED_ROWS = 64
+
+
+def sum_of_rows(x: np.ndarray) -> np.ndarray:
+    """Return the sum of the rows of x (rows, columns). BLAS adds some rows, and their sums are added in float64."""
+    blocks = len(x) // SUMMED_ROWS
+    if not blocks:
+        return summed(x, 0)
+    whole = x[: blocks * SUMMED_ROWS].reshape(blocks, SUMMED_ROWS, x.shape[1])
+    total = np.matmul(np.ones((1, SUMMED_ROWS), x.dtype), whole).sum(axis=(0, 1), dtype=np.float64)
+    return (total + x[blocks * SUMMED_ROWS :].sum(axis=0, dtype=np.float64)).astype(x.dtype)
 
 
 # -- products and Einstein summation -----------------------------------------------------------------------------------
