@@ -110,7 +110,7 @@ class Function:
         except (ValueError, TypeError, IndexError) as error:
             raise explained(self.name, error, arrays) from error
         record = origins is not None
-        if record:
+        if origins is not None:
             if self.number >= 0:
                 raise RuntimeError(
                     f"{self.name}: a Function object can be called only once; create a new object for each call"

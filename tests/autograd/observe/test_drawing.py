@@ -12,7 +12,7 @@ def test_dot_shows_calls_shapes_and_parameter_names() -> None:
     result = ops.relu(model(Tensor(np.ones((4, 2), np.float32)))).sum()
     dot = draw_graph(result, module=model)
     assert dot.startswith("digraph")
-    assert dot.count('label="Linear\\ncpu"') == 2  # with the implementation that was used
+    assert dot.count('label="Linear\\nplain"') == 2  # with the implementation that was used
     for label in ("0.weight\\nfloat32[3, 2]", "1.bias\\nfloat32[1]", "ReLU", "Sum", "result\\nfloat32[]"):
         assert f'label="{label}"' in dot
     assert dot.count("->") == 2 * 3 + 2  # three operands per layer (without the constant input), relu, sum, result
