@@ -98,7 +98,7 @@ def check(name: str, rows: int, columns: int, layout: int, seed: int) -> None:
             continue  # equal rows have the variance 0
         scale = np.maximum(np.abs(exact), np.abs(exact).mean())
         error = np.abs(ours - exact) / np.where(scale == 0, 1, scale)
-        assert error.max(initial=0) <= 6 * EPS, (which, ours.dtype, float(error.max()) / EPS)
+        assert error.max(initial=0) <= 8 * EPS, (which, ours.dtype, float(error.max()) / EPS)
 
 
 @pytest.mark.parametrize("name", CASES)
