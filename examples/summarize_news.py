@@ -65,7 +65,9 @@ def main() -> None:
     descriptions, references = [list(side) for side in zip(*held_out, strict=True)]
 
     def test(translator: Translator) -> tuple[dict[str, float], list[str]]:
-        headlines = translator.translate(descriptions, strategy=strategy, too_long="truncate", progress=True)
+        headlines = translator.translate(
+            descriptions, strategy=strategy, too_long="truncate", progress=True, split=False
+        )
         return news.headline_scores(headlines, references), headlines
 
     with cli.example_run(arguments, data, Translator, [TASK], train.NEWS_NAMES) as run:
@@ -78,7 +80,7 @@ def main() -> None:
         rows, shown = [*news.headline_baselines(data), whole, *rows], dict[str, stated.Table]()
         if run.reported:
             rows = news.with_report_figures([{"cell": "the report", **news.HEADLINE_WRITER}, *rows], "bleu")
-            texts = translator.translate(list(news.HEADLINES), strategy=strategy, too_long="truncate")
+            texts = translator.translate(list(news.HEADLINES), strategy=strategy, too_long="truncate", split=False)
             shown["samples"] = news.sample_headlines(texts), news.SAMPLE_COLUMNS
         shown["models"] = rows, COLUMNS
         if arguments.table == "attention":
