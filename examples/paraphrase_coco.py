@@ -77,7 +77,7 @@ def compare(
     outputs = {"the input itself": [group[0] for group in test]}
     for name, search in searches.items():
         texts = outputs["the input itself"]
-        outputs[name] = translator.translate(texts, strategy=search, too_long="truncate", progress=True)
+        outputs[name] = translator.translate(texts, strategy=search, too_long="truncate", progress=True, split=False)
     groups = [translator.as_written(group) for group in test]
     inputs, others = [group[0] for group in groups], [group[1:] for group in groups]
     rows = [
@@ -91,7 +91,9 @@ def compare(
     ]
     columns = {name: name for name in ("input", *searches)}
     texts = PROBES if run.reported else inputs[: len(PROBES)]
-    answers = zip(texts, *(translator.translate(texts, strategy=search) for search in searches.values()), strict=True)
+    answers = zip(
+        texts, *(translator.translate(texts, strategy=search, split=False) for search in searches.values()), strict=True
+    )
     probes = [dict(zip(columns, found, strict=True)) for found in answers]
     if run.reported:
         probes = [{**row, "the report": pairs.PARAPHRASES.get(row["input"])} for row in probes]
