@@ -14,7 +14,8 @@ import numpy as np
 from .origin import Switch
 from .quick import replaceable
 
-_rounds: ContextVar[bool] = ContextVar("bfloat16_products", default=False)
+#: Whether products are rounded: within `bfloat16_products`.
+rounding: ContextVar[bool] = ContextVar("bfloat16_products", default=False)
 #: A float32 number plus this, plus the last bit to keep, carries into the upper half if it is to be rounded up.
 _BELOW_HALF, _UPPER_HALF = np.uint32(0x7FFF), np.uint32(0xFFFF0000)
 
@@ -29,12 +30,12 @@ class bfloat16_products(Switch):  # noqa: N801  (reads as a statement: `with bfl
     """
 
     def __init__(self, on: bool = True) -> None:
-        super().__init__(_rounds, on)
+        super().__init__(rounding, on)
 
 
 def rounds(*arrays: Any) -> bool:
     """Return whether a product of these arrays is one in bfloat16: within a block, for float32 matrices of NumPy."""
-    return _rounds.get() and all(isinstance(x, np.ndarray) and x.ndim == 2 and x.dtype == np.float32 for x in arrays)
+    return rounding.get() and all(isinstance(x, np.ndarray) and x.ndim == 2 and x.dtype == np.float32 for x in arrays)
 
 
 def rounded(x: np.ndarray) -> np.ndarray:
