@@ -148,7 +148,7 @@ def some_entries(gradient: np.ndarray, rows: np.ndarray, differing: np.ndarray) 
     for some in (changed, np.argsort(-flat)[:third], spread(own, third)):
         free[np.array(some, int)] = False
     for kind in (flat != 0, flat == 0):
-        free[spread(np.flatnonzero(free & kind), ENTRIES - np.count_nonzero(~free))] = False
+        free[spread(np.flatnonzero(free & kind), ENTRIES - int(np.count_nonzero(~free)))] = False
     return np.flatnonzero(~free)
 
 
