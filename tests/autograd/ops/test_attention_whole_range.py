@@ -90,9 +90,11 @@ class Extreme:
             p * (d_weights - (p * d_weights).sum(-1, keepdims=True)),
             grown * (size + (grown * size).sum(-1, keepdims=True)),
         )
-        # A weight, output or dS below the smallest normal number (of float16, in which some methods keep it) may be 0.
+        # A weight, output or dS below the smallest normal number (of float16, in which some methods keep it) may be 0;
+        # all features of an output are multiplied by g and summed for dS.
         allowed = 24 * float(np.finfo(self.dtype).eps)
-        floor = (2.0**-24 if self.dtype == HALF else 2.0**-126) * (1 + abs(g).max() * (1 + abs(value).max())) / allowed
+        largest = abs(g).max() if self.dtype == HALF else abs(g).sum(axis=-1).max()
+        floor = (2.0**-24 if self.dtype == HALF else 2.0**-126) * (1 + largest * (1 + abs(value).max())) / allowed
         smallest = float(np.finfo(self.dtype).smallest_normal) * (1 if self.dtype == HALF else sum(p.shape[2:]))
         terms = [
             ((p * factors) @ value, (grown * factors + floor) @ abs(value)),

@@ -25,6 +25,7 @@ class Case(NamedTuple):
     compute: Callable[[Any, Any], Any]
     operand: Callable[[int, int], Any] = lambda rows, columns: np.ones(columns)
     unchecked: tuple[str, ...] = ()  # results in which numbers cancel
+    ulps: int = 6  # of the largest error
 
 
 def one_id(x: Any) -> np.ndarray:
@@ -41,8 +42,9 @@ CASES: dict[str, Case] = {
     "sum, all": Case(lambda x, b: ops.sum(x)),
     "mean": Case(lambda x, b: ops.mean(x, axis=0)),
     "mean, columns": Case(lambda x, b: ops.mean(x, axis=1)),
-    "var": Case(lambda x, b: ops.var(x, axis=0)),
-    "std": Case(lambda x, b: ops.std(x, axis=0)),
+    # x - mean is a quarter of the mean here: the roundings of the mean count four times.
+    "var": Case(lambda x, b: ops.var(x, axis=0), ulps=16),
+    "std": Case(lambda x, b: ops.std(x, axis=0), ulps=16),
     "norm": Case(lambda x, b: ops.norm(x, axis=0)),
     "norm, 3": Case(lambda x, b: ops.norm(x, ord=3, axis=0)),
     "logsumexp": Case(lambda x, b: ops.logsumexp(x, axis=0)),
@@ -98,7 +100,7 @@ def check(name: str, rows: int, columns: int, layout: int, seed: int) -> None:
             continue  # equal rows have the variance 0
         scale = np.maximum(np.abs(exact), np.abs(exact).mean())
         error = np.abs(ours - exact) / np.where(scale == 0, 1, scale)
-        assert error.max(initial=0) <= 8 * EPS, (which, ours.dtype, float(error.max()) / EPS)
+        assert error.max(initial=0) <= case.ulps * EPS, (which, ours.dtype, float(error.max()) / EPS)
 
 
 @pytest.mark.parametrize("name", CASES)
