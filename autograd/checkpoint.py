@@ -14,6 +14,7 @@ import numpy as np
 
 from ..kinds import checked
 from .backend import is_array
+from .bfloat16 import bfloat16_products, rounds
 from .engine import Pass
 from .function import Function
 from .ops.registry import is_plain, plain
@@ -65,7 +66,8 @@ class Checkpoint(Function):
         self.values = [(indices.get(id(value)), None if id(value) in indices else value) for value in values]
         self.names = list(kwargs)
         self.arrays = [value for value in values if is_array(value)]
-        self.function, self.draws, self.plain = function, Draws(), is_plain()
+        self.function, self.draws = function, Draws()
+        self.plain, self.bfloat16 = is_plain(), rounds()
         layer = getattr(function, "__self__", function)
         modules = layer.modules() if hasattr(layer, "modules") else ()
         buffers = [(module, name, getattr(module, name)) for module in modules for name in module._buffers]
@@ -102,7 +104,8 @@ class Checkpoint(Function):
                 "checkpoint: the array or requires_grad of a leaf that the function uses was changed between the "
                 "forward and the backward pass; change it after backward()"
             )
-        with enable_grad(), plain(self.plain), self.draws.repeated(), self._earlier_buffers():
+        as_before = plain(self.plain), bfloat16_products(self.bfloat16)
+        with enable_grad(), as_before[0], as_before[1], self.draws.repeated(), self._earlier_buffers():
             inner, outputs, again = self._run(self.saved[: self.operand_count])
         seen = [_glance(output.data) for output in outputs]
         if set(map(id, again)) != set(map(id, held)) or not _alike(self.seen, seen):

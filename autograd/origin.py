@@ -95,8 +95,22 @@ class BlockDecorator(ContextDecorator):
         return super().__call__(function)
 
 
-#: The values that the open blocks of this context will restore, as nested pairs: threads and tasks can share a Switch.
+#: What the open blocks of this context will restore: the innermost block's variable and its value, and the same of the
+#: other blocks. Threads and tasks can share a Switch.
 _previous: ContextVar[Any] = ContextVar("previous", default=None)
+
+
+def _ended(blocks: Any, variable: ContextVar[bool]) -> tuple[bool, Any]:
+    """Return what the innermost block of `variable` will restore, and the other blocks. A generator may end its block
+    within another block, or in another thread, which keeps its value.
+    """
+    if blocks is None:
+        return variable.get(), None
+    of, value, outer = blocks
+    if of is variable:
+        return value, outer
+    restored, others = _ended(outer, variable)
+    return restored, (of, value, others)
 
 
 class Switch(BlockDecorator):
@@ -109,13 +123,14 @@ class Switch(BlockDecorator):
 
     def __enter__(self) -> None:
         variable, value = self._setting
-        _previous.set((variable.get(), _previous.get()))
+        _previous.set((variable, variable.get(), _previous.get()))
         variable.set(value)
 
     def __exit__(self, *exception: object) -> None:
-        before, outer = _previous.get()
-        _previous.set(outer)
-        self._setting[0].set(before)
+        variable = self._setting[0]
+        before, others = _ended(_previous.get(), variable)
+        _previous.set(others)
+        variable.set(before)
 
     def _recreate_cm(self) -> Switch:
         return copy(self)

@@ -80,8 +80,10 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
     real = target != ignore_index
     target = np.where(real, target, 0)
     factors = real * (np.ones(1) if weight is None else array_of(weight)[target]).astype(input.dtype)
-    losses = -ops.gather(input, -1, target[..., None])[..., 0] * factors
-    return losses if reduction == "none" else losses.sum() if reduction == "sum" else losses.sum() / factors.sum()
+    losses = -ops.where(real, ops.gather(input, -1, target[..., None])[..., 0], 0) * factors  # -inf * 0 would be NaN
+    if reduction == "mean":
+        return losses.sum() / (factors.sum() or np.nan)
+    return losses if reduction == "none" else losses.sum()
 
 
 @partial(checked_op, always=True)

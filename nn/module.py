@@ -308,14 +308,19 @@ def functional_call(
 ) -> Any:
     """Return `module(*args, **kwargs)`, computed with the Tensors `parameters` instead of the parameters and buffers of
     these names, to which gradients flow. A shared parameter is replaced in all its places; `args` that is no tuple is
-    the only argument. Raises ValueError for a name or shape that the module does not have.
+    the only argument. Raises ValueError for a name or shape that the module does not have, or for two values for a
+    shared parameter.
     """
     own = dict(module._named_tensors(Parameter, buffers=True))
+    given: dict[int, tuple[str, Any]] = {}
     for name, value in parameters.items():
         if name not in own or tuple(np.shape(value)) != own[name].shape:
             known = f"has the shape {own[name].shape}, not {np.shape(value)}" if name in own else "does not exist"
             raise ValueError(f"functional_call: {name} of {type(module).__name__} {known}")
-    new = {id(own[name]): value if isinstance(value, Tensor) else Tensor(value) for name, value in parameters.items()}
+        other, first = given.setdefault(id(own[name]), (name, value))
+        if value is not first:
+            raise ValueError(f"functional_call: {other} and {name} are one parameter here, but have two values")
+    new = {key: value if isinstance(value, Tensor) else Tensor(value) for key, (_, value) in given.items()}
     places = [(vars(part), key, old) for part in module.modules() for key, old in vars(part).items() if id(old) in new]
     try:
         for values, key, old in places:

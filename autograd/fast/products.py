@@ -67,7 +67,7 @@ class Packed:
         def some_strips(start: int, stop: int) -> None:
             _loops().pack_right(b.ctypes.data, stride, along, inner, columns, self.bits, start, stop)
 
-        parallel_for(np, strips, some_strips, cost=0.5 * b.size / strips)
+        parallel_for(np, strips, some_strips, cost=0.5 * inner * _loops().COLUMNS)
 
 
 def _lines(x: np.ndarray, inner_axis: int) -> tuple[np.ndarray, int, bool]:

@@ -11,6 +11,7 @@ from handloom.autograd import (
     Generator,
     Parameter,
     Tensor,
+    bfloat16_products,
     checkpoint,
     default_generator,
     grad,
@@ -134,6 +135,19 @@ def test_a_float16_loss_may_have_a_large_scale() -> None:
     x = leaf(np.ones(4096), np.float16)
     checkpoint(ops.mean, x).backward(2.0**20)
     assert x.grad[0] == 256
+
+
+def test_the_second_call_rounds_products_as_the_first_did() -> None:
+    def gradients(compute, rounded) -> list:
+        x, weight = (Tensor(array.copy(), requires_grad=True) for array in (X[0], X[1, :9]))
+        with bfloat16_products(rounded):
+            y = compute(lambda x: ops.linear(ops.tanh(ops.linear(x, weight)), weight.T), x)
+        with bfloat16_products(not rounded):
+            y.backward(OUT[0])
+        return [x.grad, weight.grad]
+
+    for rounded in (True, False):
+        np.testing.assert_equal(gradients(checkpoint, rounded), gradients(lambda f, x: f(x), rounded))
 
 
 # -- random numbers ---------------------------------------------------------------------------------------------------

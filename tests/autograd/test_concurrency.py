@@ -14,9 +14,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handloom.autograd import Tensor, detect_anomaly, enable_grad, grad, is_grad_enabled, no_grad, ops
+from handloom.autograd import (
+    Tensor,
+    bfloat16_products,
+    detect_anomaly,
+    enable_grad,
+    grad,
+    is_grad_enabled,
+    no_grad,
+    ops,
+)
 from handloom.autograd import changes as changes_module
-from handloom.autograd.ops.registry import plain
+from handloom.autograd.bfloat16 import rounds
+from handloom.autograd.ops.registry import is_plain, plain
 from handloom.autograd.origin import leaf_lock
 from handloom.autograd.random import default_generator
 from handloom.nn import MultiHeadAttention, attention_maps
@@ -74,6 +84,29 @@ def test_blocks_that_end_in_another_order_leave_the_mode_as_it_was() -> None:
     assert not is_grad_enabled()
     second.__exit__(None, None, None)
     assert is_grad_enabled()
+
+
+@pytest.mark.parametrize("switch", [plain, bfloat16_products, enable_grad])
+def test_a_generator_that_ends_in_another_block_or_thread_changes_no_other_mode(switch) -> None:
+    def batches() -> Any:
+        with switch():
+            yield
+
+    def modes() -> list[bool]:
+        return [is_grad_enabled(), is_plain(), rounds()]
+
+    before = modes()
+    for _ in range(2):
+        opened = batches()
+        next(opened)
+        with no_grad():
+            opened.close()
+            assert not is_grad_enabled() or switch is enable_grad
+        assert modes() == before
+    opened, seen = batches(), []
+    in_threads(lambda: next(opened))
+    in_threads(lambda: (opened.close(), seen.extend(modes())))
+    assert seen == before
 
 
 @pytest.mark.parametrize("decorator", [no_grad, enable_grad, plain, detect_anomaly])

@@ -118,6 +118,7 @@ def test_functions_with_pytorchs_axes_and_masks() -> None:
     mask[..., 0] = True
     logits, target, weight = rng.normal(size=(2, 4, 3)), rng.integers(0, 4, (2, 3)), rng.uniform(0.5, 1.5, 4)
     target[0, 0] = -100
+    certain = np.where(np.arange(3) == 0, -np.inf, logits[0])  # class 0 is impossible
     calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
         ("scaled_dot_product_attention", (q, k, v), {"attn_mask": mask}),
         ("scaled_dot_product_attention", (q, k, v), {"attn_mask": bias, "scale": 0.3}),
@@ -125,6 +126,8 @@ def test_functions_with_pytorchs_axes_and_masks() -> None:
         ("layer_norm", (logits, (4, 3), weight[:, None] * np.ones(3), np.ones((4, 3))), {"eps": 1e-3}),
         *[(name, (logits, target, weight), {"reduction": reduction})
           for name in ("cross_entropy", "nll_loss") for reduction in ("mean", "sum", "none")],
+        ("nll_loss", (certain, np.array([-100, 1, 2, 1])), {}),
+        ("nll_loss", (logits, np.full((2, 3), 9), weight), {"ignore_index": 9}),
         ("cross_entropy", (logits, np.abs(logits) / np.abs(logits).sum(1, keepdims=True)), {"label_smoothing": 0.1}),
     ]  # fmt: skip
     for name, args, kwargs in calls:

@@ -108,6 +108,9 @@ def test_a_model_is_called_with_other_parameters() -> None:
         nn.functional_call(module, {"0.weight": np.ones(2)}, Tensor(x))
     with pytest.raises(ValueError, match="functional_call: nothing of Sequential does not exist"):
         nn.functional_call(module, {"nothing": np.ones(2)}, Tensor(x))
+    np.testing.assert_array_equal(nn.functional_call(module, before, Tensor(x)).data, module(Tensor(x)).data)
+    with pytest.raises(ValueError, match=r"0\.bias and 2\.bias are one parameter here, but have two values"):
+        nn.functional_call(module, {"0.bias": np.ones(D), "2.bias": np.zeros(D)}, Tensor(x))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])

@@ -80,6 +80,7 @@ def exact_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]
         (3, 2051, 70),
         (3, 0, 4),
         (0, 3, 4),
+        (3, 4, 0),
     ],
 )
 def test_a_product_of_any_shape_has_the_error_of_float32_sums(
