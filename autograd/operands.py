@@ -60,7 +60,8 @@ def unpacked(call: Any, operands: Sequence[Any]) -> tuple[list[Any], list[Origin
         if numbers and numbers == len(arrays):
             arrays = [as_array(x, call.name) for x in arrays]  # Python's own arithmetic has other rules
         return arrays, None, borrowed
-    if len(set(map(id, arrays))) < len(arrays):
+    count = len(arrays)
+    if count > 1 and (arrays[0] is arrays[1] or (count > 2 and len(set(map(id, arrays))) < count)):
         tell_apart(arrays, origins)
     return arrays, origins if grad_enabled.get() else None, borrowed
 
