@@ -45,7 +45,7 @@ lint: $(STAMPS)/dev
 	$(BIN)/ruff format --check .
 	mkdir -p $(VENV)/typing && ln -sfn ../.. $(VENV)/typing/handloom
 	$(BIN)/python -m pyright --project pyproject.toml
-	MYPYPATH=$(VENV)/typing $(BIN)/mypy $(addprefix -p handloom.,autograd cli course doctor errors examples.tables explorer files gpu_check kinds lazy models nn tensor_files tokenizer train)
+	MYPYPATH=$(VENV)/typing $(BIN)/mypy $(addprefix -p handloom.,autograd cli course doctor errors examples.tables explorer files gpu_check kinds lazy models nn notebook tensor_files tokenizer train)
 
 # The documentation as a site, build/docs/index.html, with the explorer live in it; warnings are errors. Once the extra is installed, without a network.
 docs: $(STAMPS)/docs

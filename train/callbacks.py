@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
-
 from ..kinds import checked
 from ..models.fields import Count
+from ..notebook import progress_bar
 from .runs.plots import plot_losses
 from .runs.progress import TrainingStopped
 
@@ -56,7 +55,7 @@ class Callback:
 
 
 class ProgressBar(Callback):
-    """A bar in a terminal with loss, best validation, learning rate, tokens per second and the time left.
+    """A bar in a terminal or notebook with loss, best validation, learning rate, tokens per second and the time left.
 
     In a log file or a pipe, each validation prints one line instead.
 
@@ -65,12 +64,11 @@ class ProgressBar(Callback):
     """
 
     def __init__(self, say: Callable[[str], None] | None = None):
-        self._say, self.bar = say, tqdm(disable=True)  # on_end is called also if a training never started
+        self._say, self.bar = say, progress_bar(shown=False)  # on_end is called also if a training never started
 
     def on_start(self, trainer: Trainer) -> None:
-        # disable=None: there is a bar in a terminal only
         done, steps = trainer.progress.step, trainer.steps
-        self.bar = tqdm(total=steps, initial=done, disable=None, dynamic_ncols=True, bar_format=_BAR)
+        self.bar = progress_bar(total=steps, initial=done, dynamic_ncols=True, bar_format=_BAR)
 
     def on_update(self, trainer: Trainer) -> None:
         self.bar.update()
@@ -82,7 +80,7 @@ class ProgressBar(Callback):
         parts = [f"loss {'nan' if row['loss'] is None else format(row['loss'], '.3f')}"]
         if trainer.progress.best is not None:
             parts.append(f"best {trainer.progress.best:.3f}")
-        speed = tqdm.format_sizeof(times["tokens_per_second"])
+        speed = self.bar.format_sizeof(times["tokens_per_second"])
         parts += [f"{speed} {trainer.unit or 'item'}s/s", f"lr {row['learning_rate']:.1e}"]
         if "loss_scale" in row:
             parts.append(f"scale {row['loss_scale']:g}")
@@ -110,7 +108,7 @@ class ProgressBar(Callback):
         if self._say is not None:
             self._say(text)
         else:
-            tqdm.write(text)
+            self.bar.write(text)
             sys.stdout.flush()
 
     def on_end(self, trainer: Trainer, error: BaseException | None) -> None:

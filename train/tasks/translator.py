@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import regex
-from tqdm import tqdm
 
 from ...autograd import no_grad
 from ...autograd.backend import to_device
@@ -19,6 +18,7 @@ from ...models.hyperparameters import TranslationPreset
 from ...models.presets import PARAPHRASE_PRESETS, SUMMARY_PRESETS, TRANSLATION_PRESETS
 from ...models.seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 from ...nn import attention_maps
+from ...notebook import progress_bar
 from ...tokenizer import Tokenizer
 from ...tokenizer.normalizer import normalized
 from ..data.batches import source_batches
@@ -140,7 +140,7 @@ class Translator(TrainedModel):
         decoder = self.model.raw_decoder(packed=len(sentences) > 100)  # packing pays off for many sentences
         ids = self.source_ids(sentences, too_long)
         tokens = max(4096 // strategy.width, 1)
-        with tqdm(total=len(sentences), unit="sentence", disable=None if progress else True) as bar:
+        with progress_bar(progress, total=len(sentences), unit="sentence") as bar:
             for indices, source, lengths in source_batches(ids, tokens_per_batch=tokens, pad_id=tokenizer.pad_id):
                 found_in_batch = strategy.generate(
                     self.model.start(source, lengths, decoder=decoder, keep_attention=strategy.coverage > 0),
