@@ -130,6 +130,10 @@ def file_of(text: str, number: int) -> str | None:
     check_text(text, f"Text {number}")
     if not text.strip():
         raise InputError(f"Text {number} is empty. Give a text that contains words.")
+    if text == "-":
+        raise InputError("- reads standard input, and can't be combined with other texts: leave out one of them.")
+    if os.path.isdir(text) and os.path.dirname(text):
+        raise InputError(f"{text} is a folder. Give the path of a file or a text; - reads standard input.")
     if not os.path.isfile(text):
         if re.fullmatch(r"[^\s:]+\.(?:txt|md|srt|tsv|csv|html?|pdf|docx?)", text):
             raise InputError(f"There is no file {text}. Give the path of a file or a text; - reads standard input.")
@@ -137,9 +141,9 @@ def file_of(text: str, number: int) -> str | None:
     if not os.path.splitext(text)[1] and not os.path.dirname(text):
         print(f"note: {text} is also a file; ./{text} would be read", file=sys.stderr)
         return None
-    lines, end = [*iter_lines(text)], Path(text).read_bytes()[-2:]
-    new_line = "\r\n" if end == b"\r\n" else "\n"
-    return new_line.join(lines) + new_line * end.endswith(b"\n")
+    lines, raw = [*iter_lines(text)], Path(text).read_bytes()
+    new_line = "\r\n" if b"\r\n" in raw else "\n"
+    return new_line.join(lines) + new_line * raw.endswith(b"\n")
 
 
 def sentences_from(arguments: list[str]) -> Iterator[str]:

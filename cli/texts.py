@@ -6,10 +6,12 @@ An example with --checkpoint or with texts does the same: see `apply_model`.
 import argparse
 import contextlib
 import itertools
+import os
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from ..arguments import OptionError, positive, whole
 from ..errors import InputError
@@ -75,7 +77,7 @@ def apply(task: TaskName, arguments: argparse.Namespace) -> None:
         )
     model: Any = load(arguments.checkpoint, task)
     output = arguments.output and open(arguments.output, "x", encoding="utf-8", newline="")  # noqa: SIM115
-    with output or contextlib.nullcontext(sys.stdout) as stream, contextlib.redirect_stdout(stream):
+    with _kept_if_written(output) as stream, contextlib.redirect_stdout(stream):
         if task == "classify":
             if arguments.also:
                 from ..train.tasks.classification import MeanClassifier  # slow to import
@@ -88,6 +90,18 @@ def apply(task: TaskName, arguments: argparse.Namespace) -> None:
             generation.each_text(arguments, lambda text: show(model, text, arguments, next(number)))
         else:
             generation.show_translations(model, arguments)
+
+
+@contextlib.contextmanager
+def _kept_if_written(output: TextIO | None) -> Iterator[TextIO]:
+    """Give the stream of the results, and remove a new file to which an error left nothing to write."""
+    with output or contextlib.nullcontext(sys.stdout) as stream:
+        try:
+            yield stream
+        except BaseException:
+            if output is not None and not output.tell():
+                os.unlink(output.name)
+            raise
 
 
 def parse(task: TaskName, own: str | None, *, add_help: bool = True) -> argparse.Namespace:

@@ -4,12 +4,13 @@ import inspect
 import itertools
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..errors import short
 from ..files import make_folder, write_text
 from ..kinds import checked
 from .callbacks import History
@@ -28,9 +29,13 @@ def grid(
     values: Mapping[str, Sequence[Any]], changes: Mapping[str, Sequence[Any]] | None = None
 ) -> dict[str, dict[str, Any]]:
     """Return the options of each combination of `values`, by its name: {"lr": [1e-3, 1e-4], "seed": [0, 1]} gives four.
+    Raises TypeError for values that are no list.
 
     With `changes`, which have the same form, the cells are each combination without a change and with each single one.
     """
+    for name, each in [*values.items(), *(changes or {}).items()]:
+        if isinstance(each, str) or not isinstance(each, Iterable):
+            raise TypeError(f"grid: the values of {name} are {short(each)}, but they must be a list")
     bases = [dict(zip(values, combination, strict=True)) for combination in itertools.product(*values.values())]
     single = [{}, *({name: value} for name, each in (changes or {}).items() for value in each)]
     escapes = {ord(letter): f"%{ord(letter):02X}" for letter in "%/\\,"}  # each value has a folder of its own

@@ -189,7 +189,7 @@ def test_each_sentence_of_a_line_is_translated_and_the_layout_stays(monkeypatch,
     arguments.texts = ["Eins. Zwei!"]
     generation.show_translations(translator, arguments)  # type: ignore[arg-type]
     assert translator.batches[1:] == [["Eins. Zwei!"]]
-    for text in ("\r\n  - Eins. Zwei\r\ndrei vier\r\n \r\n", "Eins"):
+    for text in ("\r\n  - Eins. Zwei\r\ndrei vier\r\n \r\n", "Eins\r\nZwei", "Eins"):
         (tmp_path / "a.md").write_text(text, newline="")
         arguments = parse("--checkpoint", "run")
         arguments.texts = [str(tmp_path / "a.md")]
@@ -206,6 +206,11 @@ def test_the_output_is_written_to_a_new_file(monkeypatch, capsys, tmp_path) -> N
     assert capsys.readouterr().out == ""
     with pytest.raises(FileExistsError):
         texts.translate()
+    for wrong in ("nowhere.txt", f"{tmp_path}", "-"):
+        monkeypatch.setattr("sys.argv", ["handloom", "--model", "run", "--output", str(tmp_path / "b"), "a", wrong])
+        with pytest.raises(InputError, match=r"Give the path of a file|leave out one"):
+            texts.translate()
+        assert not (tmp_path / "b").exists()
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,9 @@ def test_a_grid_has_all_combinations_and_a_change_is_made_alone() -> None:
         "lr=0.2,seed=0", "lr=0.2,seed=0,bias=False", "lr=0.2,seed=0,name=a%2Fb",
     ]  # fmt: skip
     assert cells["lr=0.2,seed=0,bias=False"] == {"lr": 0.2, "seed": 0, "bias": False}
+    for wrong in ("adam", 3):
+        with pytest.raises(TypeError, match=r"the values of optimizer are .* must be a list"):
+            grid({"optimizer": wrong})
 
 
 def test_trainings_are_compared_and_only_missing_ones_are_made(tmp_path, capsys) -> None:

@@ -14,6 +14,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+import numpy as np
 import regex
 
 from ...errors import InputError, short
@@ -59,7 +60,11 @@ def pairs_of(data: Any, what: str, load: Callable[[str], DataSet[list[Pair]]]) -
         raise InputError(f"Give a list of pairs {what}, or the path of a file, not {short(data)}.")
     pairs = list(data)
     for number, pair in enumerate(pairs, 1):
-        if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
+        if (
+            not isinstance(pair, list | tuple | np.ndarray)
+            or len(pair) != 2
+            or not all(isinstance(text, str) for text in pair)
+        ):
             raise InputError(f"Item {number} is {short(pair)}. Give a list of pairs {what}, each of two texts.")
     return DataSet([(first, second) for first, second in pairs], [], [], "")
 
@@ -75,6 +80,10 @@ def train_and_valid(
         train, held, more = split_by_sentence(found.train, itemgetter(side))
         return train + more, held, notes
     held = found.valid if valid is None else valid.scored
+    if not held:
+        raise InputError(
+            "The validation data are empty. Give some, or leave them out: a part of the data is set aside."
+        )
     known = {sentence_key(pair[side]) for pair in found.train}
     if same := sum(sentence_key(pair[side]) in known for pair in held):
         notes.append(f"note: {same:,} of the {len(held):,} validation pairs have a text that is in training, too")

@@ -15,8 +15,10 @@ _SIGNS = {"$": r"\$|dollar", "£": "£|pound|pfund", "%": "%|per ?cent|prozent"}
 _SPELLED = 12  # numbers up to twelve are often written as words
 
 #: Copied letter by letter: addresses of pages, mail and houses, file names, `code`, dates, telephone numbers, codes
-#: with digits (B27, LH 452), amounts (250 g), and names after a title.
+#: with digits (B27, LH 452), amounts (250 g, 1½, 75 m²), bank accounts, emoji, and names after a title.
 _COPIED = r"""
+    \b\p{Lu}\p{Lu}\d\d(?:\ ?\d{4}){3,}(?:\ ?\d{1,3})?\b  |
+    \p{Extended_Pictographic}[\p{Extended_Pictographic}\p{Emoji_Modifier}\ufe0f\u200d]*  |
     (?:\w+://|www\.)[^\s<>"]*[\w/]  |  \w[\w.+-]*@[\w-]+(?:\.\w+)+  |  `[^`]+`
   | (?<![\w./])\p{L}[\w-]+(?:\.\p{Ll}[\w-]+)+(?:/[\w./-]*\w)?
   | (?<![\w.,])(?:[12]?\d|0\d|3[01])\.(?:1[0-2]|0?\d)\.(?:\d{4}|\d\d)?(?!,?\d)
@@ -25,6 +27,7 @@ _COPIED = r"""
   | \b\d+[a-z]?\ (?:\p{Lu}\p{L}+\ ){1,3}(?:Street|St\.|Road|Rd\.|Avenue|Ave\.|Lane|Drive)(?!\w)
   | (?<![\w-])(?:\p{Lu}{1,3}\ \d{2,}(?![.,:]?\d)|\p{Lu}[\p{L}-]*\d[\w-]*\w|\p{Lu}\d|\d+[a-f])(?![\w.,:]?\w)
   | (?<![\w.,:])\d+\s?(?:m?g|[cdm]l|EUR|USD|CHF|[GMk]B)\b | €\s?\d+(?:[.,]\d+)* | \d+(?:[.,]\d+)*\s?€
+  | \d*[½⅓⅔¼¾⅛] | (?<![\w.,:])\d+(?:[.,]\d+)*\s?[kcm]?m[²³]
   | \A\d{5}\ \p{Lu}[\p{L}\ -]+\Z
   | (?<=\b(?:Herrn?|Frau|Familie|Fam\.|Mr\.?|Mrs\.?|Ms\.?|Miss)\s(?:Dr\.\s)?)
     (?!(?:Dr|Prof|Doktor|Präsident|Direktor|Minister|Lehrer|Kollege|President|Teacher)(?:in)?\b)\p{Lu}[\p{L}-]+\p{Ll}

@@ -17,8 +17,9 @@ _END = regex.compile(
 )
 _ORDINAL = r"\s*(?:Jan|Feb|M[äa]r|Apr|Ma[iy]|Jun|Jul|Aug|Sep|O[kc]t|Nov|De[zc]|Jahrhundert|Klasse|Stock|Platz|Etage)"
 # What is not translated at the beginning of a line: blanks, the sign of an entry of a list, and marks of Markdown, of
-# HTML and of a postscript. At its end, marks of Markdown and HTML.
-_TAG = r"</?+[a-zA-Z][^<>]*+>|\*\*|!?\[(?=[^\]]*+\]\()|\]\([^()\s]*+\)"
+# HTML and of a postscript, and emoji. At its end, marks of Markdown and HTML, and emoji.
+_EMOJI = r"[\p{Extended_Pictographic}\p{Emoji_Modifier}\ufe0f\u200d]"
+_TAG = rf"</?+[a-zA-Z][^<>]*+>|\*\*|{_EMOJI}|!?\[(?=[^\]]*+\]\()|\]\([^()\s]*+\)"
 _MARK = rf"[-–—*•·▪◦‣>]|#{{1,6}}|\(?(?:\d++|\p{{L}})\)|\d{{1,2}}\.(?!{_ORDINAL})|\[[ xX]\]|P\.?\s?S[.:]++"
 _HEAD = regex.compile(rf"\s*+(?:(?:(?:{_MARK})\s++)|(?:{_TAG})\s*+)*+")
 _INNER = regex.compile(r"</?[a-zA-Z][^<>]*+>|\*\*|__")

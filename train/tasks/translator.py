@@ -104,8 +104,7 @@ class Translator(TrainedModel):
         """Return the encoder's input for sentences: token ids and <eos>.
         Raises InputError for empty sentences, for too long ones and for a single text instead of a list.
         """
-        _check_texts(sentences)
-        sentences = self.as_read(sentences)
+        sentences = self.as_read(_checked_texts(sentences))
         ids = self.tokenizer.encode_batch(sentences, add_eos=True)
         return fit_lengths(ids, sentences, self.model.config.max_length, self.tokenizer.eos_id, too_long)
 
@@ -203,7 +202,7 @@ class Translator(TrainedModel):
 
         Raises InputError for an empty text, or a sentence beyond the maximum length.
         """
-        _check_texts(sentences)
+        sentences = _checked_texts(sentences)
         strategy = Strategy.with_rules(strategy or Strategy(beam=beam, alpha=alpha), rules)
         split = split and self.splits
         pieces = [self.pieces(text) if split else ["", text, ""] for text in sentences]
@@ -337,10 +336,12 @@ class Paraphraser(Translator):
     paraphrase = Translator.translate
 
 
-def _check_texts(texts: Sequence[str]) -> None:
-    for number, text in enumerate(several(texts), 1):
+def _checked_texts(texts: Sequence[str]) -> list[str]:
+    texts = several(texts)
+    for number, text in enumerate(texts, 1):
         if not text.strip():
             raise InputError(f"Sentence {number} is empty. Leave out empty lines; there is nothing to translate.")
+    return texts
 
 
 def fit_lengths(

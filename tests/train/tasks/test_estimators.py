@@ -166,6 +166,11 @@ WRONG = [
     (lambda: estimator("Translator").fit([("a", 1)]), "Item 1 is"),
     (lambda: estimator("Translator").fit(7), "Give a list of pairs"),
     (lambda: estimator("Translator").fit([]), "0 different sentences"),
+    (lambda: estimator("Translator").fit(PAIRS, []), "The validation data are empty"),
+    (
+        lambda: estimator("Classifier").fit([(f"a {i}", "xy"[i % 2]) for i in range(40)], []),
+        "validation data are empty",
+    ),
     (lambda: estimator("Translator").fit("nowhere.tsv"), "nowhere.tsv"),
     (lambda: estimator("Classifier").fit({"a": "b"}), "Give a list of pairs"),
     (lambda: estimator("Classifier").fit([(f"a {i}", "x") for i in range(40)]), "All texts have the class 'x'"),

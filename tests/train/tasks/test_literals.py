@@ -25,6 +25,8 @@ from handloom.train.tasks.literals import STAND_INS, disagreement, missing
         ("I live at 221 Baker Street.", ["221 Baker Street"]),
         ("10115 Berlin", ["10115 Berlin"]),
         ("250 g Mehl, 49 EUR und 149,50 € pro Nacht", ["250 g", "49 EUR", "149,50 €"]),
+        ("½ Liter, 1½ Tassen, 75 m²", ["½", "1½", "75 m²"]),
+        ("DE89 3704 0044 0532 0130 00 ist gut 👍🏽.", ["DE89 3704 0044 0532 0130 00", "👍🏽"]),
         ("Herr Müller, Frau Dr. Ohm und Mr. O-Brien", ["Müller", "Ohm", "O-Brien"]),
         ("Herr Präsident, Frau Lehrerin, z.B. und i.e. um 9.30 Uhr, 12000 Euro, 3,5 km.", []),
         ("FLUG LH 452 UM 12 UHR", []),

@@ -43,6 +43,7 @@ def translator() -> Translator:
         "|# |Titel|\n\n1. |Die **Butter** schmelzen.|\n2. |Essen|\n- [x] |Mehl|\n> |Gut.|\n[|Mehr|](http://x.de)\n",
         "|1\n00:00:01,000 --> 00:00:03,500\n<i>|Er hat lange\nauf sie gewartet.|</i>\n\n2\n- |Ja.|\n- |Nein.|\n",
         "|P.S. |Komm!",
+        "|❤️ |Gut.| 😀\n👍🏽 |Komm!",
         "It was No. 10 on Jan. 5th, see p. 3.| |No.| |That is all.",
         "Er sah an diesem Tag den langen Weg, den er vor\nMonaten ging.| |Dann lief er ohne ein Wort zu-\nrück.|\n",
         "Hund|\n|laufen|\n|rot|\n",
@@ -88,6 +89,7 @@ def test_each_sentence_of_a_text_is_translated(translator: Translator) -> None:
     assert len(set(alone)) == 4
     texts = [" ".join(sentences), "\n\n  - ".join(sentences) + "\n", sentences[0], "..."]
     assert translator.translate(texts) == [" ".join(alone), "\n\n  - ".join(alone) + "\n", alone[0], "..."]
+    assert translator.translate(text for text in sentences) == alone
     lower = ["ich habe keine Zeit.", "müde", "x@y.de ist da."]
     assert translator.pieces("\n".join(lower))[1::2] == ["Ich habe keine Zeit.", "müde", "x@y.de ist da."]
     with pytest.raises(InputError, match="Sentence 2 is empty"):
