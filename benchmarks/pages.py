@@ -8,28 +8,74 @@ A comment above such a table names the files, of benchmarks/results/reports, and
     <!-- results: kth_table1.json
     | {cell} | {valid_loss:.2f} | | -->
 
-Each row of the table must be that row, filled in from one object in these files. Rows whose first cell is "the report"
-state its figures, which must be in examples/tables/reports.json; rows that begin with † have no results file. A figure
-with a decimal point in a cell without a format must be in reports.json or in some results file.
+Each row of the table must be that row, filled in from one object in these files. In rows whose first cell is "the
+report", and in cells without a format, each cell with a decimal point has a line of its own below the formats, in the
+order of the table. The line names the figure's place in any results file, or in examples/tables/reports.json:
+
+    {multi30k_de_en[tables][scores][0][value]:.2f}, the report's {stated[news_headline_writer][bleu]}
+
+Rows that begin with †, and cells with the words "no results file", have none.
 """
 
 import argparse
+import functools
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "reports"
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "reports").glob("*.md")])
 FIGURE = re.compile(r"(?<![\w.])\d[\d,]*\.\d+")
-TABLE = re.compile(r"<!-- results: ([^\n]+)\n(\|[^\n]+\|) -->\n((?:\|[^\n]*\n)+)")
+TABLE = re.compile(r"<!-- results: ([^\n]+)\n(\|[^\n]+\|)((?:\n[^\n]+)*?) -->\n((?:\|[^\n]*\n)+)")
+
+
+class Table(NamedTuple):
+    """A table of a page, with what its comment says about it."""
+
+    files: str
+    formats: str
+    sources: list[str]  # of the cells that `needs_source`, in reading order
+    rows: list[str]
+    found: list[dict[str, Any]]  # the objects of the files
+
+    def filled(self) -> list[str | None]:
+        """Return the rows with the figures of the files; None for a row that no object has."""
+        return [filled(self.formats, row, self.found) for row in self.sourced()]
+
+    def sourced(self) -> list[str]:
+        """Return the rows with each cell that needs a source as its source says.
+
+        Raises:
+            ValueError: there are more such cells than sources, or fewer.
+        """
+        rows = list(self.rows)
+        places = [(i, j) for i, row in enumerate(self.rows) for j in needs_source(self.formats, row)]
+        if len(places) != len(self.sources):
+            raise ValueError(f"{self.files}: {len(places)} cells need a source; the comment has {len(self.sources)}")
+        for (i, j), source in zip(places, self.sources, strict=True):
+            line = cells(rows[i])
+            if (new := source.format_map(by_name())) != line[j].replace("**", ""):
+                rows[i] = written([*line[:j], new, *line[j + 1 :]])
+        return rows
+
+
+@functools.cache
+def by_name() -> dict[str, Any]:
+    """Return the contents of the results files by their names, and as "stated" what the reports state."""
+    files = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")}
+    return files | {"stated": json.loads((ROOT / "examples/tables/reports.json").read_text(encoding="utf-8"))}
 
 
 def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def written(line: Iterable[str]) -> str:
+    return "|" + "".join(f" {cell} |" if cell else " |" for cell in line)
 
 
 def objects(value: Any) -> Iterator[dict[str, Any]]:
@@ -69,8 +115,7 @@ def filled(formats: str, row: str, found: list[dict[str, Any]]) -> str | None:
         return None
     if best == plain:
         return row
-    new_cells = (old if new == bare else new for old, bare, new in zip(values, plain, best, strict=True))
-    return "|" + "".join(f" {cell} |" if cell else " |" for cell in new_cells)
+    return written(old if new == bare else new for old, bare, new in zip(values, plain, best, strict=True))
 
 
 def of_report(plain: list[str]) -> bool:
@@ -78,36 +123,22 @@ def of_report(plain: list[str]) -> bool:
     return plain[0].partition(",")[0] == "the report"
 
 
-def numbers(value: Any) -> Iterator[float]:
-    """Yield the numbers in a JSON value, at any depth, and those in its texts."""
-    if isinstance(value, dict | list):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from numbers(part)
-    elif isinstance(value, str):
-        yield from (float(figure.replace(",", "")) for figure in FIGURE.findall(value))
-    elif isinstance(value, int | float):
-        yield float(value)
-
-
-def unknown_figures(formats: str, row: str, stated: set[float], measured: set[float]) -> list[str]:
-    """Return the figures in cells without a format, or in a report's row, that are in no results file."""
+def needs_source(formats: str, row: str) -> list[int]:
+    """Return the columns of the cells of a row whose figures no format fills in."""
     forms, plain = cells(formats), [value.replace("**", "") for value in cells(row)]
     if plain[0].startswith("†"):
         return []
-    own = of_report(plain)
-    texts = plain if own else [value for form, value in zip(forms, plain, strict=True) if not form]
-    figures = [figure for text in texts if "no results file" not in text for figure in FIGURE.findall(text)]
-    return [figure for figure in figures if not any(
-        f"{factor * number:,.{len(figure.partition('.')[2])}f}" == figure
-        for number in (stated if own else stated | measured) for factor in (1, 100, 1e-3, 1e-6)
-    )]  # fmt: skip
+    return [
+        column
+        for column, (form, value) in enumerate(zip(forms, plain, strict=True))
+        if FIGURE.search(value) and "no results file" not in value and (not form or of_report(plain))
+    ]
 
 
-def tables(page: Path) -> Iterator[tuple[str, str, list[str], list[dict[str, Any]]]]:
-    """Yield the names of the files, the formats, the rows and the objects of each table of a page."""
-    for files, formats, table in TABLE.findall(page.read_text(encoding="utf-8")):
-        found = [row for name in files.split() for row in objects(json.loads((RESULTS / name).read_text("utf-8")))]
-        yield files, formats, table.splitlines()[2:], found
+def tables(page: Path) -> Iterator[Table]:
+    for files, formats, sources, table in TABLE.findall(page.read_text(encoding="utf-8")):
+        found = [row for name in files.split() for row in objects(by_name()[name.removesuffix(".json")])]
+        yield Table(files, formats, sources.split("\n")[1:], table.splitlines()[2:], found)
 
 
 def main() -> int:
@@ -118,9 +149,15 @@ def main() -> int:
     wrong = 0
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        for _, formats, rows, found in tables(page):
-            for row in rows:
-                if (new := filled(formats, row, found)) == row:
+        for table in tables(page):
+            try:
+                filled_rows = table.filled()
+            except (LookupError, ValueError) as error:
+                print(f"{page.name}: {error}")
+                wrong += 1
+                continue
+            for row, new in zip(table.rows, filled_rows, strict=True):
+                if new == row:
                     continue
                 print(f"{page.name}\n- {row}\n+ {new or 'no object of the files has such a row'}")
                 text = text.replace(row, new or row, 1)
