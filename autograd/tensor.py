@@ -165,6 +165,11 @@ class Tensor(Operators, TorchNames, NumPyHabits):
         node = "" if self.is_leaf else f", from={self.origin.node.name}"
         return f"{kind}({text}, dtype={self.dtype}{device}{', requires_grad=True' if self.requires_grad else ''}{node})"
 
+    def _repr_html_(self) -> str:
+        from ..notebook import tensor_html
+
+        return tensor_html(self)
+
     def __len__(self) -> int:
         if self.ndim == 0:
             raise TypeError("a 0-d Tensor has no len()")

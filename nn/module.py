@@ -16,7 +16,7 @@ from ..autograd import Parameter, Tensor
 from ..autograd.backend import native, to_device
 from ..autograd.tensor import HookHandle
 from ..kinds import checked, checked_op
-from .summary import summary
+from .summary import rows_of, summary
 
 _PACKAGE = __name__.partition(".")[0] + "."
 _COLLECTIONS = (list, tuple, dict, set, frozenset, deque)
@@ -286,6 +286,11 @@ class Module:
     def summary(self) -> str:
         """Return a tree of the modules below this one, with the shapes and sizes of their parameters, and totals."""
         return summary(self)
+
+    def _repr_html_(self) -> str:
+        from ..notebook import tree
+
+        return tree(rows_of(self))
 
     def __repr__(self) -> str:
         children = [f"({name}): {child!r}".replace("\n", "\n  ") for name, child in self.named_children()]

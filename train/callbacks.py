@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..kinds import checked
 from ..models.fields import Count
-from ..notebook import progress_bar
-from .runs.plots import plot_losses
+from ..notebook import element, line_chart, progress_bar
+from .runs.plots import line_of, plot_losses
 from .runs.progress import TrainingStopped
 
 if TYPE_CHECKING:
@@ -138,6 +138,10 @@ class History:
         See `plot_losses`. Raises ValueError without a loss.
         """
         return plot_losses(self.rows, out_png, training_label=self.label, unit=self.unit)
+
+    def _repr_html_(self) -> str:
+        lines = {self.label: line_of(self.rows, "loss"), "validation": line_of(self.rows, "valid_loss")}
+        return element("div", repr(self), line_chart(lines) if any(x for x, _ in lines.values()) else "")
 
     def __repr__(self) -> str:
         best = "" if self.best is None else f", best {self.best:.4g} at step {self.best_step:,}"

@@ -126,6 +126,25 @@ class GradcheckReport:
     def __bool__(self) -> bool:
         return self.ok
 
+    def _repr_html_(self) -> str:
+        from ...notebook import element, table
+
+        columns = "input", "entry", "backward pass", "differences", "difference", "allowed", "right"
+        return element("div", element("pre", self), table(columns, *self.worst_entries()))
+
+    def worst_entries(self, most: int = 10) -> list[tuple[str, ...]]:
+        """Return the entries with the largest excess, worst first: input, index, derivative by the backward pass and by
+        differences, difference, allowed difference and verdict, as texts.
+        """
+        entries = [(check, i) for check in self.checks for i in np.argsort(-check.excess, kind="stable")[:most]]
+        rows: list[tuple[str, ...]] = []
+        for check, i in sorted(entries, key=lambda entry: -entry[0].excess[entry[1]])[:most]:
+            a, n, index = check.analytic[i], check.numeric[i], np.unravel_index(check.positions[i], check.shape)
+            verdict = "kink" if np.isnan(n) else "yes" if check.excess[i] <= 1 else "NO"
+            numbers = f"{a:.8g}", f"{n:.8g}", f"{abs(a - n):.1e}", f"{check.allowed[i]:.1e}"
+            rows.append((check.name, str([int(x) for x in index]), *numbers, verdict))
+        return rows
+
     def __str__(self) -> str:
         lines = [f"gradcheck of {self.name}: {'ok' if self.ok else 'FAILED'} ({self.method}, seed {self.seed})"]
         lines += [f"  {check}" for check in self.checks]

@@ -8,10 +8,22 @@ from ..origin import Leaf, Origin, graph_of
 from ..tensor import Tensor
 
 
+class Drawing(str):
+    """The text of a graph, of which a notebook shows a picture."""
+
+    boxes: list[tuple[str, str, str]]
+    edges: list[tuple[str, str, str]]
+
+    def _repr_svg_(self) -> str:
+        from ...notebook import graph_svg
+
+        return graph_svg(self.boxes, self.edges)
+
+
 @checked
-def draw_graph(tensor: Tensor, *, module: Any = None) -> str:
+def draw_graph(tensor: Tensor, *, module: Any = None) -> Drawing:
     """Return the graph of the calls that computed `tensor`, in Graphviz's DOT language (`dot -Tsvg` draws a picture of
-    it). Leaves are at the top, each call is a box, and the arrows show shapes.
+    it). Leaves are at the top, each call is a box, and the arrows show shapes. A notebook shows a simple picture of it.
 
     If an op has several implementations, the selected implementation is shown under the op's name (see `explain`).
 
@@ -23,35 +35,37 @@ def draw_graph(tensor: Tensor, *, module: Any = None) -> str:
     """
     head = ['  node [fontname="sans-serif"]; edge [fontname="sans-serif", fontsize=10];']
     names = {id(parameter): name for name, parameter in module.named_parameters()} if module is not None else {}
-    return "\n".join(["digraph graph_of_calls {", *head, *_lines(tensor, names), "}\n"])
+    boxes, edges = _parts(tensor, names)
+    lines = [*(_box(*box) for box in boxes), *(f'  {a} -> {b} [label="{form}"];' for a, b, form in edges)]
+    drawing = Drawing("\n".join(["digraph graph_of_calls {", *head, *lines, "}\n"]))
+    drawing.boxes, drawing.edges = boxes, edges
+    return drawing
 
 
-def _lines(tensor: Tensor, names: dict[int, str]) -> list[str]:
-    """Return a DOT line for each leaf and call, oldest first, and each edge. `names` maps ids of leaves to names."""
+def _parts(tensor: Tensor, names: dict[int, str]) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, str]]]:
+    """Return key, label and shape of each leaf and call, oldest first, and source, end and label of each edge. `names`
+    maps ids of leaves to names.
+    """
     if not tensor.requires_grad:
         raise RuntimeError("draw_graph: no graph was recorded: no input requires a gradient, or it was no_grad()")
     boxes, edges = [], []
     for origin in sorted(graph_of([tensor]), key=lambda origin: origin.number):
         if isinstance(origin, Leaf):
             label = f"{names.get(id(origin.tensor()), 'leaf')}\n{_form(origin)}"
-            boxes.append(_box(_key(origin), label, "ellipse"))
+            boxes.append((_key(origin), label, "ellipse"))
             continue
         if origin.node._saved is None:
             raise RuntimeError("draw_graph: backward() freed the graph: draw it before, or pass retain_graph=True")
         label = "\n".join(filter(None, (origin.node.name, implemented(type(origin.node))[1])))
-        boxes.append(_box(_key(origin), label, "box"))
-        edges += [_edge(source, _key(origin)) for source in origin.node.inputs if source is not None]
-    boxes.append(_box("result", f"result\n{_form(tensor.origin)}", "doubleoctagon"))
-    return [*boxes, *edges, _edge(tensor.origin, "result")]
+        boxes.append((_key(origin), label, "box"))
+        edges += [(_key(source), _key(origin), _form(source)) for source in origin.node.inputs if source is not None]
+    boxes.append(("result", f"result\n{_form(tensor.origin)}", "doubleoctagon"))
+    return boxes, [*edges, (_key(tensor.origin), "result", _form(tensor.origin))]
 
 
 def _box(key: str, label: str, shape: str) -> str:
     quoted = label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'  {key} [label="{quoted}", shape={shape}];'
-
-
-def _edge(source: Origin, end: str) -> str:
-    return f'  {_key(source)} -> {end} [label="{_form(source)}"];'
 
 
 def _key(origin: Origin) -> str:
