@@ -7,6 +7,7 @@ of texts, a model for its state. It also accepts PyTorch's names of parameters, 
 import functools
 import inspect
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
@@ -157,7 +158,9 @@ def argument(name: str, value: Any, kind: Any) -> Any:
             return found
     plain = value.item() if getattr(value, "shape", None) == () else value
     origins = {get_origin(one) for one in kinds}
-    ruled = Literal in origins or (origins & {Annotated, tuple} and isinstance(plain, int | float | tuple))
+    ruled = Literal in origins or any(
+        kind in origins and isinstance(plain, types) for kind, types in ((Annotated, int | float), (tuple, tuple))
+    )
     shown = _shown(value)
     if isinstance(value, list | tuple):
         of = next(filter(None, map(_item_kinds, kinds)), (Any,))
@@ -284,5 +287,4 @@ def _either(kinds: Sequence[Any]) -> str:
 
 
 def _plural(words: str) -> str:
-    head, of, rest = words.removeprefix("a ").removeprefix("an ").partition(" of ")
-    return f"{head}s{of}{rest}"
+    return re.sub("(?= of | from |$)", "s", words.removeprefix("a ").removeprefix("an "), count=1)

@@ -27,6 +27,10 @@ special = {"tokens_per_batch": 10, "seed": 0, "pad_id": 0, "bos_id": 1, "eos_id"
     ("call", "says"),
     [
         (lambda: train.Adam(layer), "give Parameters, such as model.parameters(), not Linear"),
+        (
+            lambda: train.Adam(layer.parameters(), betas=0.9),  # type: ignore[arg-type]
+            "Adam: betas is 0.9, but it must be a tuple of numbers from 0 to below 1",
+        ),
         (lambda: train.clip_grad_norm(layer, 1.0), "give Parameters, such as model.parameters(), not Linear"),
         (lambda: train.ExponentialAverage(layer), "give Parameters, such as model.parameters(), not Linear"),
         (lambda: handloom.Translator("smoke"), "Give both a model and its tokenizer, or neither; a preset is given as"),
