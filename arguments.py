@@ -97,7 +97,7 @@ _OPTIONS: tuple[tuple[str, Any], ...] = (
     (r"\b(resume|graphs)=True", r"--\1"),
     (r"\bsource=(\w+), target=", r"--from \1 --to "),
     (r"\bstop_at=", "--stop-at "),
-    (r"\b(steps|lr|device|precision)=", r"--\1 "),
+    (r"(?<!--set )(?<!--grid )(?<!--change )(?<![,'\w])(steps|lr|device|precision)=", r"--\1 "),  # not as it was typed
 )
 
 

@@ -114,7 +114,8 @@ def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | No
 
 def _program() -> str:
     """Return the file name of the running example, even if it was started as `handloom train NAME`."""
-    return f"{Path(sys.argv[0].split(' ')[-1]).stem}.py"
+    name = Path(sys.argv[0].split(" ")[-1]).stem
+    return f"{'translate_de_en' if name == 'translate' else name}.py"  # "translate" is another name for the same file
 
 
 def _options_of_run(parser: OptionParser, folder: Path) -> dict[str, Any]:

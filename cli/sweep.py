@@ -228,7 +228,7 @@ def main() -> None:
             print(f"\n{write_table(arguments.out, rows, varied)}")
             print(f"\n{arguments.out} holds table.md and comparison.png")
     if failed:
-        counts = f"{len(failed)} of {len(cells)} cells failed or made no validation: {', '.join(failed)}"
+        counts = f"{len(failed)} of {len(cells)} cells failed or made no validation: {', '.join(map(repr, failed))}"
         raise InputError(f"{counts}. {arguments.out}/CELL.log says why. Mend it, and start the sweep again.")
 
 

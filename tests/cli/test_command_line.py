@@ -18,7 +18,7 @@ import pytest
 from handloom.arguments import OptionError, Parser, in_options, path, positive, whole
 from handloom.autograd.backend import GraphError
 from handloom.cli.command_line import Terminated, results_folder, run_main
-from handloom.cli.examples import other_libraries, start_run
+from handloom.cli.examples import _program, other_libraries, start_run
 from handloom.errors import InputError, remedy
 from handloom.train.runs.saves import SavedStates
 from tests.support.examples import Example
@@ -232,8 +232,17 @@ def test_a_run_that_goes_on_with_other_libraries_says_so() -> None:
         ("give at least steps=30; stop_at=7: the run", "give at least --steps 30; --stop-at 7: the run"),
         ("start from load('everyday-de-en')", "start from --init everyday-de-en"),
         ("languages: source=de, target=es.", "languages: --from de --to es."),
+        ("--set lr=x: 'lr=3' failed, seed=1,lr=2", "--set lr=x: 'lr=3' failed, seed=1,lr=2"),
         ("dropout=1.5 is not a probability", "dropout=1.5 is not a probability"),
     ],
 )
 def test_a_command_prints_its_options_where_the_library_names_arguments(python: str, command: str) -> None:
     assert in_options(python) == command
+
+
+@pytest.mark.parametrize(
+    "started", ["examples/translate_de_en.py", "handloom train translate_de_en", "handloom train translate"]
+)
+def test_a_run_belongs_to_its_program_by_each_of_its_names(started: str, monkeypatch) -> None:
+    monkeypatch.setattr("sys.argv", [started])
+    assert _program() == "translate_de_en.py"

@@ -67,7 +67,7 @@ def test_a_sweep_goes_on_where_it_was(folder) -> None:
     (folder / "broken").touch()
     first = sweep(folder)
     assert first.code == 2
-    failed = "2 of 4 cells failed or made no validation: seed=1,set.dropout=0.5, seed=1,set.dropout=0.1"
+    failed = "2 of 4 cells failed or made no validation: 'seed=1,set.dropout=0.5', 'seed=1,set.dropout=0.1'"
     assert f"{failed}. out/CELL.log says why" in first.err
     assert "broken" in (folder / "out/seed=1,set.dropout=0.1.log").read_text()
     assert calls(folder) == ALL[:2]
@@ -206,7 +206,7 @@ def test_cells_without_a_validation_are_named_and_the_others_are_kept(folder) ->
     (folder / "script.py").write_text(script)
     done = sweep(folder)
     assert done.code == 2
-    assert "2 of 4 cells failed or made no validation: seed=0,set.dropout=0.5, seed=0" in done.err
+    assert "2 of 4 cells failed or made no validation: 'seed=0,set.dropout=0.5', 'seed=0" in done.err
     assert "2.0500" in (folder / "out/table.md").read_text()
     done = sweep(folder, "--out", "none", "--grid", "seed=0,1", "--", "script.py", "--help")
     assert (done.code, "Traceback" in done.err) == (2, False), done.err
