@@ -11,7 +11,7 @@ _GROUPS = regex.compile(r"(?<![\d.,:])\d{1,3}(?:[ '’\u00a0\u202f]\d{3})++(?![\
 _TIME = regex.compile(r"\s*(?:Uhr\b|o['’]clock|[ap]\.?\s?m\b)")
 _MINUTES = regex.compile(r"(?<![\d.:])(\d?\d)[:.]([0-5]\d)(?![\d:])")
 _TIME_WORDS = regex.compile(r"\b(?:half|quarter|past|halb|viertel)", regex.IGNORECASE)
-_SIGNS = {"$": r"\$|dollar", "£": "£|pound|pfund", "%": "%|per ?cent|prozent"}
+_SIGNS = {"$": r"\$|dollar|usd", "£": "£|pound|pfund|gbp", "€": "€|euro?|cent", "%": "%|per ?cent|prozent"}
 _SPELLED = 12  # numbers up to twelve are often written as words
 
 #: Copied letter by letter: addresses of pages, mail and houses, file names, `code`, dates, telephone numbers, codes
@@ -26,7 +26,8 @@ _COPIED = r"""
   | \p{Lu}[\p{L}-]*(?:str\.|straße|weg|platz|allee|gasse)\ \d+[a-z]?\b
   | \b\d+[a-z]?\ (?:\p{Lu}\p{L}+\ ){1,3}(?:Street|St\.|Road|Rd\.|Avenue|Ave\.|Lane|Drive)(?!\w)
   | (?<![\w-])(?:\p{Lu}{1,3}\ \d{2,}(?![.,:]?\d)|\p{Lu}[\p{L}-]*\d[\w-]*\w|\p{Lu}\d|\d+[a-f])(?![\w.,:]?\w)
-  | (?<![\w.,:])\d+\s?(?:m?g|[cdm]l|EUR|USD|CHF|[GMk]B)\b | €\s?\d+(?:[.,]\d+)* | \d+(?:[.,]\d+)*\s?€
+  | (?<![\w.,:])\d+\s?(?:m?g|[cdm]l|[GMk]B)\b
+  | (?:€|EUR|USD|CHF|GBP)\s?\d+(?:[.,]\d+)* | \d+(?:[.,]\d+)*\s?(?:€|(?:EUR|USD|CHF|GBP)\b)
   | \d*[½⅓⅔¼¾⅛] | (?<![\w.,:])\d+(?:[.,]\d+)*\s?[kcm]?m[²³]
   | \A\d{5}\ \p{Lu}[\p{L}\ -]+\Z
   | (?<=\b(?:Herrn?|Frau|Familie|Fam\.|Mr\.?|Mrs\.?|Ms\.?|Miss)\s(?:Dr\.\s)?)
@@ -83,15 +84,20 @@ def without_stand_ins(text: str, chosen: dict[str, str]) -> str:
 def missing(source: str, output: str) -> list[str]:
     """Return the literals, signs and numbers (`missing_numbers`) in `source` that `output` does not have."""
     lost = [literal for literal in literals(source) if not regex.search(r"(?<!\w)\L<it>(?!\w)", output, it=[literal])]
-    signs = [sign for sign, words in _SIGNS.items() if sign in source and not regex.search(words, output, regex.I)]
-    return lost + signs + missing_numbers(without_literals(source), f"{output} {without_literals(output)}")
+    lost += _missing_signs(source, output)
+    return lost + missing_numbers(without_literals(source), f"{output} {without_literals(output)}")
 
 
 def disagreement(source: str, output: str) -> int:
-    """Return how many literals and numbers `output` lacks, or has in excess."""
+    """Return how many literals, signs and numbers `output` lacks, or has in excess."""
     counts = [Counter(map(_digits, _NUMBER.findall(text))) for text in (output, source)]
     repeated = sum(max(count - max(counts[1][number], 1), 0) for number, count in counts[0].items())
-    return len(missing(source, output)) + len(missing_numbers(output, source, 0)) + repeated
+    excess = _missing_signs(output, source) + missing_numbers(output, source, 0)
+    return len(missing(source, output)) + len(excess) + repeated
+
+
+def _missing_signs(source: str, output: str) -> list[str]:
+    return [sign for sign, words in _SIGNS.items() if sign in source and not regex.search(words, output, regex.I)]
 
 
 def missing_numbers(source: str, output: str, spelled: int = _SPELLED) -> list[str]:

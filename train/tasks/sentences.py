@@ -39,7 +39,7 @@ _ABBREVIATION = regex.compile(
     r"sgt|sr",
     regex.IGNORECASE,
 )
-_BEFORE_NUMBERS = regex.compile(r"(?i:no|pp?|vol|fig|jan|feb|mar|apr|aug|sept?|o[ck]t|nov|de[cz])")
+_BEFORE_NUMBERS = regex.compile(r"(?i:no|art|abs|pp?|vol|fig|jan|feb|mar|apr|aug|sept?|o[ck]t|nov|de[cz])")
 _BEFORE_ORDINALS = regex.compile(
     r"am|an|ab|bis|dem|den|der|des|die|das|dieser|im|vom|zum|und|seit|oder|erst", regex.IGNORECASE
 )

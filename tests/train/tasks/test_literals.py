@@ -25,6 +25,7 @@ from handloom.train.tasks.literals import STAND_INS, disagreement, missing
         ("I live at 221 Baker Street.", ["221 Baker Street"]),
         ("10115 Berlin", ["10115 Berlin"]),
         ("250 g Mehl, 49 EUR und 149,50 € pro Nacht", ["250 g", "49 EUR", "149,50 €"]),
+        ("EUR 12,50 oder 12.50 CHF", ["EUR 12,50", "12.50 CHF"]),
         ("½ Liter, 1½ Tassen, 75 m²", ["½", "1½", "75 m²"]),
         ("DE89 3704 0044 0532 0130 00 ist gut 👍🏽.", ["DE89 3704 0044 0532 0130 00", "👍🏽"]),
         ("Herr Müller, Frau Dr. Ohm und Mr. O-Brien", ["Müller", "Ohm", "O-Brien"]),
@@ -63,6 +64,12 @@ def test_what_is_copied_letter_by_letter(text: str, copied: list[str]) -> None:
 def test_numbers_that_a_translation_lacks(source: str, output: str, lost: list[str]) -> None:
     found = missing(source, output)
     assert [number for number in found if number.isascii()] == lost
+
+
+def test_signs_of_money_are_neither_lost_nor_invented() -> None:
+    assert missing("Es sind 3 Mio. €.", "It is 3 million.") == ["€"]
+    assert missing("Es sind 3 Mio. €.", "It is 3 million euros.") == []
+    assert disagreement("Der Preis ist 2,5.", "The price is $2.5.") == 1
 
 
 @pytest.mark.parametrize("names", STAND_INS)

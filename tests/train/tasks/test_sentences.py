@@ -44,6 +44,7 @@ def translator() -> Translator:
         "|1\n00:00:01,000 --> 00:00:03,500\n<i>|Er hat lange\nauf sie gewartet.|</i>\n\n2\n- |Ja.|\n- |Nein.|\n",
         "|P.S. |Komm!",
         "|❤️ |Gut.| 😀\n👍🏽 |Komm!",
+        "Art. 5 Abs. 2 gilt.| |Gut.",
         "It was No. 10 on Jan. 5th, see p. 3.| |No.| |That is all.",
         "Er sah an diesem Tag den langen Weg, den er vor\nMonaten ging.| |Dann lief er ohne ein Wort zu-\nrück.|\n",
         "Hund|\n|laufen|\n|rot|\n",
