@@ -12,6 +12,7 @@ import regex
 from ...autograd import no_grad
 from ...autograd.backend import to_device
 from ...errors import InputError, several, short
+from ...kinds import argument
 from ...models.generation import Hypothesis, Strategy, length_penalty
 from ...models.generation.rules import Functions
 from ...models.hyperparameters import TranslationPreset
@@ -350,6 +351,7 @@ def fit_lengths(
     """Return the token ids of sentences, which end with `eos_id`. A sentence of more than `max_length` tokens is
     truncated with a warning, or refused with InputError. The message quotes its text.
     """
+    argument("too_long", too_long, TooLong)
     long = [i for i, own in enumerate(ids) if len(own) > max_length]
     if not long:
         return [list(own) for own in ids]

@@ -56,6 +56,8 @@ def test_what_cannot_be_translated_is_refused(translator: Translator) -> None:
     ):  # fmt: skip
         with pytest.raises(InputError, match=says):
             translator.translate(texts)
+    with pytest.raises(ValueError, match="too_long is 'cut', but it must be one of 'error', 'truncate'"):
+        translator.translate(["Hund"], too_long="cut")  # type: ignore[arg-type]
     saved = translator.model, translator.tokenizer, {"rules": {"forbidden": [4, 999]}}
     with pytest.raises(InputError, match="in runs/a can't be used: a rule contains the token 999, but the model has"):
         Translator.of(*saved, "runs/a")
