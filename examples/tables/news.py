@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...models.text_baselines import NaiveBayes, TfIdfRegression, nearest
+from ...models.text_baselines import LinearSVM, NaiveBayes, nearest
 from ...train.data.news import NEWS_NAMES, Article, News
 from ...train.runs.folder import RunFolder
 from ...train.tasks.classification import Labelled
@@ -119,30 +119,33 @@ CLASSIFIER_COLUMNS = {
 }
 
 
-def baselines(train: Sequence[Labelled], valid: Sequence[Labelled], test: Sequence[Labelled]) -> list[dict[str, Any]]:
-    """Return the rows of the most frequent class, naive Bayes and TF-IDF regression, tuned on `valid`."""
+def baselines(train: Sequence[Labelled], valid: Sequence[Labelled], *tests: Sequence[Labelled]) -> list[dict[str, Any]]:
+    """Return the rows of the most frequent class, naive Bayes and a linear SVM, tuned on `valid`, for each test set."""
     labels = sorted({label for _, label in train})
     number = {label: i for i, label in enumerate(labels)}
 
     def split(part: Sequence[Labelled]) -> tuple[list[str], np.ndarray]:
         return [text for text, _ in part], np.array([number[label] for _, label in part], np.int64)
 
-    actual = [label for _, label in test]
-    entries = sum(2 * len(text.split()) for part in (train, valid, test) for text, _ in part)
+    def scored(name: str, predict: Callable[[list[str]], list[str]]) -> list[dict[str, Any]]:
+        pairs = [([text for text, _ in test], [label for _, label in test]) for test in tests]
+        return [{"cell": name, **class_scores(predict(texts), actual)} for texts, actual in pairs]
+
+    def chosen(predict: Callable[[Sequence[str]], np.ndarray]) -> Callable[[list[str]], list[str]]:
+        return lambda texts: [labels[i] for i in predict(texts)]
+
+    frequent = max(labels, key=Counter(label for _, label in train).__getitem__)
+    rows = [scored(f"always {frequent}", lambda texts: [frequent] * len(texts))]
+    entries = sum(2 * len(text.split()) for part in (train, valid, *tests) for text, _ in part)
     if len(labels) * entries > MOST_NUMBERS:
-        print(f"naive Bayes and TF-IDF regression are left out: {len(labels):,} classes need too much memory")
-        frequent, _ = Counter(label for _, label in train).most_common(1)[0]
-        return [{"cell": f"always {frequent}", **class_scores([frequent] * len(test), actual)}]
-    (texts, classes), held_out = split(train), split(valid)
-    majority = int(np.bincount(classes).argmax())
-    bayes = NaiveBayes(texts, classes, len(labels)).choose(*held_out)
-    regression = TfIdfRegression(texts, classes, len(labels), held_out)
-    predictions = {
-        f"always {labels[majority]}": np.full(len(test), majority),
-        f"naive Bayes, alpha {bayes.alpha:g}": bayes.predict([text for text, _ in test]),
-        f"TF-IDF regression, {regression.epochs} epochs": regression.predict([text for text, _ in test]),
-    }
-    return [{"cell": name, **class_scores([labels[i] for i in found], actual)} for name, found in predictions.items()]
+        print(f"naive Bayes and the linear SVM are left out: {len(labels):,} classes need too much memory")
+    else:
+        (texts, classes), held_out = split(train), split(valid)
+        bayes = NaiveBayes(texts, classes, len(labels)).choose(*held_out)
+        svm = LinearSVM(texts, classes, len(labels), held_out)
+        rows.append(scored(f"naive Bayes, alpha {bayes.alpha:g}", chosen(bayes.predict)))
+        rows.append(scored(f"linear SVM, C {svm.c:g}", chosen(svm.predict)))
+    return [row for test in zip(*rows, strict=True) for row in test]
 
 
 def sample_errors(texts: Sequence[str], actual: Sequence[str], predicted: Sequence[str]) -> str:

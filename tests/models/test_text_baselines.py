@@ -2,7 +2,16 @@
 
 import numpy as np
 
-from handloom.models.text_baselines import NaiveBayes, TfIdfRegression, Vocabulary, WordForWord, nearest, words
+from handloom.models.text_baselines import (
+    LinearSVM,
+    NaiveBayes,
+    Vocabulary,
+    WordForWord,
+    descend,
+    letters,
+    nearest,
+    words,
+)
 
 TEXTS = ["the cat sat", "the dog sat", "stocks fall", "stocks rise as the bank buys"]
 LABELS = np.array([0, 0, 1, 1])
@@ -13,7 +22,7 @@ def test_words() -> None:
 
 
 def test_tf_idf_is_the_formula() -> None:
-    vocabulary = Vocabulary(TEXTS, pairs=False)
+    vocabulary = Vocabulary(TEXTS, words)
     bags = vocabulary.tf_idf(["the cat the unknown", ""])
     dense = np.zeros((2, len(vocabulary)))
     dense[bags.of(), bags.features] = bags.values
@@ -45,18 +54,26 @@ def test_alpha_is_chosen_on_held_out_texts() -> None:
     assert model.predict(["a cat", "a bank"]).tolist() == [0, 1]
 
 
-def test_regression_gradient_and_learning() -> None:
-    model = TfIdfRegression(TEXTS, LABELS, 2, (TEXTS, LABELS))
+def test_letters() -> None:
+    assert letters("A cat") == ["<a", "a>", "<a>", "<c", "ca", "at", "t>", "<ca", "cat", "at>", "<cat", "cat>", "<cat>"]
+
+
+def test_the_linear_svm_is_the_minimum_of_its_objective() -> None:
+    model = LinearSVM(TEXTS, LABELS, 2, (TEXTS, LABELS))
     assert model.predict(["a cat sat", "stocks", ""]).tolist()[:2] == [0, 1]
-    # The first update of zero weights is AdaGrad's, with the gradient of the cross-entropy summed over the texts.
-    bags = model.vocabulary.tf_idf(TEXTS)
-    weights, squares = np.zeros((len(model.vocabulary) + 1, 2)), np.zeros((len(model.vocabulary) + 1, 2)) + 1e-8
-    dense = np.zeros((4, len(model.vocabulary) + 1))
+    assert model.c == LinearSVM.CHOICES[0]  # the first of equal choices
+    bags = model._bags(TEXTS)
+    dense = np.zeros((4, len(model.weights)))
     dense[bags.of(), bags.features] = bags.values
-    dense[:, -1] = 1
-    gradient = dense.T @ (np.full((4, 2), 0.5) - np.eye(2)[LABELS])
-    model._update(weights, squares, bags, LABELS)
-    np.testing.assert_allclose(weights, -model.RATE * gradient / np.sqrt(gradient**2 + 1e-8), atol=1e-12)
+    np.testing.assert_allclose((dense**2).sum(axis=1), 3)  # words and pairs, letters, the constant: 1 each
+    labels = np.array([0, 1, 2, 1])  # not the texts' own, so that no class is separated easily
+    signs = np.where(labels[:, None] == np.arange(3), 1.0, -1.0)
+    weights, expected = np.zeros((dense.shape[1], 3)), np.zeros((dense.shape[1], 3))
+    descend(bags, signs, 0.7, np.zeros((4, 3)), weights, passes=200, tolerance=1e-9)
+    for _ in range(500):  # plain gradient descent
+        slack = np.maximum(1 - signs * (dense @ expected), 0)
+        expected -= 0.05 * (expected - 2 * 0.7 * dense.T @ (signs * slack))
+    np.testing.assert_allclose(weights, expected, atol=1e-7)
 
 
 def test_nearest_text() -> None:
