@@ -216,9 +216,9 @@ class Translator(TrainedModel):
         return [join_text(text, found) for text in pieces]
 
     def pieces(self, text: str) -> list[str]:
-        """Return the pieces of `split_text`. A sentence of more than 40 tokens, or of more than a third of the model's
-        maximum length if that is longer, is cut into clauses, with a warning: models leave out parts of sentences that
-        are far longer than those in training. A sentence of several words begins with a capital.
+        """Return the pieces of `split_text`. A sentence of more than 40 tokens and 24 words, or of more than a third of
+        the model's maximum length if that is longer, is cut into clauses, with a warning: models leave out parts of
+        sentences that are far longer than those in training. A sentence of several words begins with a capital.
         """
         most = self.model.config.max_length
         longest = min(most, max(40, most // 3))
@@ -230,7 +230,8 @@ class Translator(TrainedModel):
         for index in range(len(pieces) - 2, 0, -2):
             if regex.match(r"\p{Ll}+,?\s", pieces[index]):  # models write the nouns of a sentence as its first word
                 pieces[index] = pieces[index][0].upper() + pieces[index][1:]
-            if not fits(pieces[index], longest):
+            many = len(pieces[index].split()) > 24  # a tokenizer may have a token for each letter
+            if not fits(pieces[index], longest if many else most):
                 parts = clauses(pieces[index], fits)
                 if len(parts) > 3:
                     warnings.warn(f"translated in parts, because it is long: {short(pieces[index])}", stacklevel=3)

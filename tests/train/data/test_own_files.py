@@ -107,7 +107,7 @@ def test_languages_that_no_report_has(tmp_path) -> None:
     rows = [("Spanish", "English"), *(target_first[::-1] for target_first in PAIRS)]
     path = tmp_path / "c.tsv"
     path.write_text(table(rows), encoding="utf-8")
-    with pytest.raises(InputError, match=r"has columns of en and es\. .* or other languages: --from en --to es"):
+    with pytest.raises(InputError, match=r"has columns of en and es\. .* or other languages: source=en, target=es"):
         load_translation_data(str(path))
     data = load_translation_data(str(path), source="es", target="en")
     assert ("Spanish", "English") not in data.train
