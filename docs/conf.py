@@ -37,7 +37,7 @@ html_math_renderer = "outlines"
 default_role = "literal"
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "show-inheritance": True, "ignore-module-all": True}
-autodoc_mock_imports = ["starlette"]  # other optional packages are imported inside functions
+autodoc_mock_imports = ["starlette", "numba", "llvmlite"]  # other optional packages are imported inside functions
 add_module_names = False
 toc_object_entries = False
 
@@ -175,6 +175,11 @@ def write_course(app) -> None:
         (folder / f"{chapter.stem}.md").write_text(text, encoding="utf-8")
 
 
+def link_chapters(app, docname, source: list[str]) -> None:
+    """Changes links to the texts of chapters to links to the chapters' pages in the site."""
+    source[0] = re.sub(r"\]\(\.\./course/chapters/(\w+\.md)", r"](course/\1", source[0])
+
+
 # -- links to the sources ------------------------------------------------------------------------------------------
 
 
@@ -198,5 +203,6 @@ def setup(app) -> None:
     app.add_html_math_renderer("outlines", (visit_inline, None), (visit_block, None))
     app.connect("builder-inited", write_reference)
     app.connect("builder-inited", write_course)
+    app.connect("source-read", link_chapters)
     app.connect("autodoc-process-docstring", as_markup)
     app.add_post_transform(SourceLinks)

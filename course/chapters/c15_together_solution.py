@@ -238,7 +238,7 @@ def translate(next_logits, source, width=4):
     return beam_search(next_log_p, BOS, EOS, width, 40, 1.0)[0]
 
 
-class Translator:
+class MyTranslator:
     """Weights, arrays by name, and the tokens with which they translate."""
 
     def __init__(self, weights, tokens):
@@ -271,7 +271,7 @@ def run(steps=1200, pairs=10_000, merges=400, tests=40, folder=None):
     rows = sorted(([tokens.encode(text) for text in pair] for pair in corpus.train), key=lambda pair: len(pair[0]))
     rng, seen = np.random.default_rng(0), []
     weights = new_weights(FIRST + len(tokens.bytes))
-    mine = Translator(weights, tokens)
+    mine = MyTranslator(weights, tokens)
     print(f"Every 100 steps: the loss, and a translation of {corpus.test[0][0]!r}")
 
     def batches():

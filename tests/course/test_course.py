@@ -403,7 +403,7 @@ def together() -> tuple:
     solution = chapters()[14].solution
     pairs = build_corpus(train_size=60, valid_size=2, test_size=2).train
     tokens = solution.Tokens([text for pair in pairs for text in pair], 40)
-    return solution, solution.Translator(solution.new_weights(3 + len(tokens.bytes)), tokens), pairs
+    return solution, solution.MyTranslator(solution.new_weights(3 + len(tokens.bytes)), tokens), pairs
 
 
 def test_the_saved_translator_of_chapter_15_is_the_learners(together, folder, monkeypatch, capsys) -> None:
