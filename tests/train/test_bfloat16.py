@@ -95,7 +95,7 @@ def direction(gradients: dict[str, Any]) -> np.ndarray:
 
 @pytest.mark.parametrize("name", CPU_SIZES)
 def test_loss_and_gradients_err_as_little_as_pytorchs_autocast(name) -> None:
-    """The reports' models, made small, beside the same model of PyTorch; both errors are measured against float32.
+    """The reports' small models and the same models of PyTorch; both errors are measured against float32.
 
     A rounding changes a number by at most 2^-8 of it, and by 2^-8 / sqrt(3) in the root mean square. Each product in
     series adds two such errors, which are independent. (GELU instead of ReLU, which a rounded unit can switch.)
